@@ -1,1 +1,34 @@
-//! Placeholder.
+//! The contract between a filter and whatever runs it: what a filter sees, and what it may answer.
+//!
+//! A filter decides and returns; its host performs. So a filter's logic can be tested natively in
+//! milliseconds, several filters can share one module, and a second host can be added without
+//! touching any of them. Nothing here, nor in the crates this one depends on, reads a clock, draws
+//! a random number, or does input or output: time and chance come in as a [`Moment`], and what
+//! else a filter needs from outside comes through [`Host`].
+//!
+//! - [`Filter`]: what a filter implements
+//! - [`Head`]: the request head it sees
+//! - [`Outcome`], [`Effects`], [`LocalReply`]: what it answers
+//! - [`matcher`]: which requests a rule is for, the same in every filter
+//! - [`config`]: reading a configuration so that every problem in it is named with its path
+
+#![deny(clippy::arithmetic_side_effects)]
+
+pub mod config;
+mod effects;
+mod fact;
+mod filter;
+mod head;
+mod header;
+pub mod json;
+pub mod matcher;
+mod reply;
+
+pub use effects::{Counter, CounterSet, Effects, HeaderOp, Level, LogLine, Outcome};
+pub use fact::{Fact, Facts};
+pub use filter::{
+    Callback, Configured, Filter, Hash, Host, HostVerdict, Moment, NoHost, OnHostFailure, SignatureCheck,
+};
+pub use head::{Head, HeadMap};
+pub use header::{HeaderName, HeaderValue, InvalidHeader};
+pub use reply::{GrpcStatus, LocalReply, Protocol};

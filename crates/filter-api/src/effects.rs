@@ -1,0 +1,114 @@
+//! What a filter wants done: header operations, counters, facts and a log line, as plain values.
+
+use crate::{Fact, HeaderName, HeaderValue, LocalReply};
+
+/// What a filter decided about a request.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Outcome {
+    /// The request goes on, once the effects are applied.
+    Continue(Effects),
+    /// The request ends here. Of the effects, only counters, facts and the log line apply.
+    Reply(LocalReply, Effects),
+}
+
+impl Outcome {
+    /// The effects, whichever way it went.
+    pub fn effects(&self) -> &Effects {
+        match self {
+            Self::Continue(effects) | Self::Reply(_, effects) => effects,
+        }
+    }
+}
+
+/// What to do besides continuing or replying. Empty effects allocate nothing.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Effects {
+    /// Header operations, applied in this order.
+    pub headers: Vec<HeaderOp>,
+    /// Counters to increment by one.
+    pub counters: CounterSet,
+    /// Findings for later filters.
+    pub facts: Vec<Fact>,
+    /// A line for the log. Made only where [`crate::Host::logs`] says that it would be written.
+    pub log: Option<LogLine>,
+}
+
+/// One operation on the request's headers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HeaderOp {
+    /// Replaces every line of this name by one.
+    Set(HeaderName, HeaderValue),
+    /// Adds a line, leaving those that are there.
+    Add(HeaderName, HeaderValue),
+    /// Removes every line of this name.
+    Remove(HeaderName),
+}
+
+/// A counter, by its place in [`crate::Filter::COUNTERS`]. Places from 64 on do not exist.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Counter(pub u8);
+
+/// A set of counters, each to be incremented by one.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CounterSet(u64);
+
+impl CounterSet {
+    /// Adds a counter to the set.
+    pub fn add(&mut self, counter: Counter) {
+        self.0 |= 1_u64.checked_shl(u32::from(counter.0)).unwrap_or(0);
+    }
+
+    /// Whether the counter is in the set.
+    pub fn contains(self, counter: Counter) -> bool {
+        self.iter().any(|each| each == counter)
+    }
+
+    /// The counters in the set, lowest first.
+    pub fn iter(self) -> impl Iterator<Item = Counter> {
+        let mut rest = self.0;
+        std::iter::from_fn(move || {
+            let next = u8::try_from(rest.trailing_zeros()).ok().filter(|place| *place < 64)?;
+            rest &= rest.wrapping_sub(1);
+            Some(Counter(next))
+        })
+    }
+}
+
+/// How much a log line matters, most first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// Something is broken.
+    Error,
+    /// Something needs a look.
+    Warn,
+    /// What a running system says.
+    Info,
+    /// What each request did.
+    Debug,
+    /// Everything.
+    Trace,
+}
+
+/// A line for the host's log. It never holds a token, a key or another secret.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogLine {
+    /// How much it matters.
+    pub level: Level,
+    /// The text, without a line end.
+    pub text: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_counter_set_holds_what_was_added() {
+        let mut set = CounterSet::default();
+        for place in [63, 0, 7, 7, 64, 255] {
+            set.add(Counter(place));
+        }
+        assert_eq!(set.iter().collect::<Vec<_>>(), [Counter(0), Counter(7), Counter(63)]);
+        assert!(set.contains(Counter(7)) && !set.contains(Counter(8)));
+    }
+}

@@ -1,0 +1,148 @@
+//! What a filter implements, and what it may ask of its host.
+
+use crate::config::{ConfigErrors, Problem};
+use crate::{Facts, Head, Level, Outcome};
+
+/// Time and chance, as inputs: a filter reads neither by itself.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Moment {
+    /// Nanoseconds since 1970-01-01T00:00:00Z.
+    pub unix_nanos: u64,
+    /// A number drawn at random for this request.
+    pub dice: u64,
+}
+
+impl Moment {
+    /// A moment at a whole second, its dice showing 0.
+    pub fn at(unix_seconds: u64) -> Self {
+        Self { unix_nanos: unix_seconds.saturating_mul(1_000_000_000), dice: 0 }
+    }
+}
+
+/// A filter: configured once, then asked about each request. It decides and returns; it has no
+/// way to do anything itself.
+pub trait Filter: Sized {
+    /// Its name, in metrics, logs and response-code details: `jwt_reject`.
+    const NAME: &'static str;
+
+    /// The host's callbacks that it needs. The build removes every other export from its module,
+    /// so that Envoy does not enter the VM for them.
+    const CALLBACKS: &'static [Callback];
+
+    /// What a failed host call means for a request.
+    const ON_HOST_FAILURE: OnHostFailure;
+
+    /// Names of its counters, at most 64, as they follow `foregate.<name>.` in Envoy's
+    /// statistics.
+    const COUNTERS: &'static [&'static str];
+
+    /// Reads a configuration (JSON). Every problem in it is reported, not the first alone.
+    fn configure(json: &[u8]) -> Result<Configured<Self>, ConfigErrors>;
+
+    /// Decides about a request. `facts` are what the filters before this one found out.
+    fn on_request(&self, head: &impl Head, host: &impl Host, facts: &Facts) -> Outcome;
+}
+
+/// A filter that is ready, and what its configuration's author should know.
+#[derive(Debug)]
+pub struct Configured<F> {
+    /// The filter.
+    pub filter: F,
+    /// What looks wrong but need not be.
+    pub warnings: Vec<Problem>,
+}
+
+/// A callback of the host that a filter needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Callback {
+    /// The request's headers have arrived.
+    RequestHeaders,
+    /// The timer fired. Keeps the cached log level fresh, if nothing else.
+    Tick,
+}
+
+impl Callback {
+    /// The export of the module that the host calls.
+    pub const fn export(self) -> &'static str {
+        match self {
+            Self::RequestHeaders => "proxy_on_request_headers",
+            Self::Tick => "proxy_on_tick",
+        }
+    }
+}
+
+/// What a failed host call means for a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnHostFailure {
+    /// The request is refused with 503 and details `<filter>{host_failure}`: a filter that guards
+    /// must not be passed by.
+    Refuse,
+    /// The request goes on: a filter that only adds or observes must not stand in the way.
+    Pass,
+}
+
+/// What a filter may ask of its host while it decides. Each question may cost a crossing out of
+/// the VM, so a filter asks only what it needs.
+pub trait Host {
+    /// The moment of this request: the same one however often it is asked for.
+    fn moment(&self) -> Moment;
+
+    /// Whether a line of this level would be written. Ask before making one.
+    fn logs(&self, level: Level) -> bool;
+
+    /// Checks a signature with the host's own cryptography.
+    fn verify_signature(&self, check: &SignatureCheck<'_>) -> HostVerdict;
+}
+
+/// A signature to check: RSASSA-PKCS1-v1_5 or ECDSA, whichever the key is for.
+#[derive(Debug, Clone, Copy)]
+pub struct SignatureCheck<'a> {
+    /// The hash that was signed.
+    pub hash: Hash,
+    /// The key: SubjectPublicKeyInfo, DER.
+    pub public_key: &'a [u8],
+    /// The signature; for ECDSA as DER.
+    pub signature: &'a [u8],
+    /// What was signed.
+    pub text: &'a [u8],
+}
+
+/// A hash function.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hash {
+    /// SHA-256.
+    Sha256,
+    /// SHA-384.
+    Sha384,
+    /// SHA-512.
+    Sha512,
+}
+
+/// What the host says of a signature.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HostVerdict {
+    /// It is good.
+    Valid,
+    /// It is not.
+    Invalid,
+    /// This host has no such function: the filter checks by itself.
+    Unavailable,
+}
+
+/// A host with a moment and nothing else: for tools and tests.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoHost(pub Moment);
+
+impl Host for NoHost {
+    fn moment(&self) -> Moment {
+        self.0
+    }
+
+    fn logs(&self, _: Level) -> bool {
+        false
+    }
+
+    fn verify_signature(&self, _: &SignatureCheck<'_>) -> HostVerdict {
+        HostVerdict::Unavailable
+    }
+}
