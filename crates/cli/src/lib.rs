@@ -1,1 +1,3 @@
-//! Placeholder.
+//! What the `foregate` command does, one module per subcommand, so that tests and demos can use it in-process.
+
+pub mod echo;

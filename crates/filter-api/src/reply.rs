@@ -12,7 +12,7 @@ pub struct LocalReply {
     /// The status for a gRPC caller, who gets HTTP 200 and the body as `grpc-message`.
     pub grpc_status: GrpcStatus,
     /// Response-code details: `%RESPONSE_CODE_DETAILS%` in an access log. No spaces.
-    pub details: &'static str,
+    pub details: Cow<'static, str>,
     /// Headers to add; Envoy adds `content-length`, and `content-type: text/plain` to a body.
     pub headers: Vec<(HeaderName, HeaderValue)>,
     /// The body. A HEAD request gets none.

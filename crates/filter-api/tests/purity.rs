@@ -25,7 +25,8 @@ fn the_dependency_tree_holds_only_known_pure_crates() {
 
 #[test]
 fn the_source_names_no_clock_no_randomness_and_no_input_or_output() {
-    let banned = ["std::time", "std::fs", "std::net", "std::io", "std::env", "std::process", "RandomState", "HashMap"];
+    let banned =
+        ["std::time", "std::fs", "std::net", "std::io", "std::env", "std::process", "RandomState", "HashMap"];
     let mut files = 0;
     let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src")];
     while let Some(folder) = folders.pop() {

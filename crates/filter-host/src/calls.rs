@@ -148,7 +148,13 @@ pub(crate) fn set_request_header(name: &HeaderName, value: &HeaderValue) -> Resu
     let (name, value) = (name.as_str(), value.as_bytes());
     // SAFETY: pointers and lengths are of live slices.
     outcome(unsafe {
-        proxy_replace_header_map_value(REQUEST_HEADERS, name.as_ptr(), name.len(), value.as_ptr(), value.len())
+        proxy_replace_header_map_value(
+            REQUEST_HEADERS,
+            name.as_ptr(),
+            name.len(),
+            value.as_ptr(),
+            value.len(),
+        )
     })
 }
 

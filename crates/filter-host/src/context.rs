@@ -4,8 +4,8 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use filter_api::{
-    Effects, Facts, Filter, GrpcStatus, Head, HeaderOp, Host, HostVerdict, Level, LocalReply, Moment, OnHostFailure,
-    Outcome, Protocol, SignatureCheck,
+    Effects, Facts, Filter, GrpcStatus, Head, HeaderOp, Host, HostVerdict, Level, LocalReply, Moment,
+    OnHostFailure, Outcome, Protocol, SignatureCheck,
 };
 use proxy_wasm::traits::{Context, HttpContext, RootContext};
 use proxy_wasm::types::{Action, ContextType};
@@ -13,7 +13,7 @@ use proxy_wasm::types::{Action, ContextType};
 use crate::calls::{self, Failed};
 use crate::metrics::Metrics;
 use crate::pairs::PairsHead;
-use crate::signature;
+use crate::{configuration, signature};
 
 /// How often the log level is asked for. An operator who turns it up waits no longer than this.
 const TICK_MILLISECONDS: u32 = 1000;
@@ -87,7 +87,7 @@ impl<F: Filter + 'static> RootContext for Root<F> {
     fn on_configure(&mut self, _: usize) -> bool {
         VM.with(Vm::refresh_log_level);
         let configured = match calls::plugin_configuration() {
-            Ok(text) => F::configure(&text),
+            Ok(bytes) => F::configure(&configuration::to_json(&bytes)),
             Err(Failed(status)) => {
                 calls::log(Level::Error, &format!("{}: the host gave no configuration: {status}", F::NAME));
                 return false;
@@ -177,7 +177,7 @@ fn send(reply: &LocalReply, protocol: Protocol) -> Action {
         Protocol::Grpc => reply.grpc_status as i32,
     };
     let sent =
-        calls::send_local_response(reply.status, reply.details, &reply.body, &reply.headers, grpc_status);
+        calls::send_local_response(reply.status, &reply.details, &reply.body, &reply.headers, grpc_status);
     if let Err(Failed(status)) = sent {
         // Nothing else can end the request; it hangs until its time is up, but it does not pass.
         calls::log(Level::Error, &format!("the host refused a local reply: {status}"));
@@ -194,7 +194,7 @@ fn failed<F: Filter>(what: &'static str) -> Action {
             let reply = LocalReply {
                 status: 503,
                 grpc_status: GrpcStatus::Unavailable,
-                details: what,
+                details: format!("{}{{{what}}}", F::NAME).into(),
                 headers: Vec::new(),
                 body: "".into(),
             };
@@ -237,7 +237,10 @@ impl Host for Request {
                 Err(Failed(status)) => {
                     if status == calls::NOT_FOUND {
                         vm.lacks_verify_signature.set(true);
-                        calls::log(Level::Info, "the host has no verify_signature: signatures are checked in the VM");
+                        calls::log(
+                            Level::Info,
+                            "the host has no verify_signature: signatures are checked in the VM",
+                        );
                     }
                     HostVerdict::Unavailable
                 }

@@ -77,9 +77,7 @@ impl<'a> Node<'a> {
     /// An object; its reader must call [`Object::finish`].
     pub fn object(&self) -> Option<Object<'a>> {
         match self.value {
-            Value::Object(members) => {
-                Some(Object { node: self.clone(), members, asked: RefCell::default() })
-            }
+            Value::Object(members) => Some(Object { node: self.clone(), members, asked: RefCell::default() }),
             _ => self.wrong_type("an object"),
         }
     }
@@ -87,11 +85,8 @@ impl<'a> Node<'a> {
     /// The items of an array.
     pub fn array(&self) -> Option<Vec<Node<'a>>> {
         let Value::Array(items) = self.value else { return self.wrong_type("an array") };
-        let item = |(place, value)| Node {
-            path: format!("{}[{place}]", self.path),
-            value,
-            report: self.report,
-        };
+        let item =
+            |(place, value)| Node { path: format!("{}[{place}]", self.path), value, report: self.report };
         Some(items.iter().enumerate().map(item).collect())
     }
 
@@ -296,7 +291,8 @@ impl<'a> Object<'a> {
     }
 
     fn child(&self, name: &str, value: &'a Value) -> Node<'a> {
-        let plain = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
+        let plain =
+            !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
         let path = match (self.node.path.is_empty(), plain) {
             (true, true) => name.to_owned(),
             (false, true) => format!("{}.{name}", self.node.path),
@@ -383,7 +379,8 @@ mod tests {
             ("1e300", None),
         ];
         for (text, expected) in rows {
-            let got = read(format!("{{\"n\":{text}}}").as_bytes(), |root| root.required("n")?.integer(0, 1000));
+            let got =
+                read(format!("{{\"n\":{text}}}").as_bytes(), |root| root.required("n")?.integer(0, 1000));
             assert_eq!(got.ok().map(|(number, _)| number), expected, "{text}");
         }
     }

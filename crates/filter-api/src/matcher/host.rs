@@ -27,7 +27,10 @@ impl HostPattern {
             return None;
         }
         let below = text.len() != name.len();
-        if name.contains(['*', '/', ' ', '@']) || (below && !name.starts_with('.')) || name.starts_with('.') != below {
+        if name.contains(['*', '/', ' ', '@'])
+            || (below && !name.starts_with('.'))
+            || name.starts_with('.') != below
+        {
             node.error(format!("{text:?} is not a host; write \"api.example\", \"*.example\" or \"*\""));
             return None;
         }

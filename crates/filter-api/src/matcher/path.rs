@@ -169,7 +169,10 @@ fn is_unreserved(byte: u8) -> bool {
 /// Unreserved, or of those reserved characters that a path may hold as they are.
 fn stays_as_it_is(byte: u8) -> bool {
     is_unreserved(byte)
-        || matches!(byte, b'!' | b'$' | b'&' | b'\'' | b'(' | b')' | b'*' | b'+' | b',' | b';' | b'=' | b':' | b'@')
+        || matches!(
+            byte,
+            b'!' | b'$' | b'&' | b'\'' | b'(' | b')' | b'*' | b'+' | b',' | b';' | b'=' | b':' | b'@'
+        )
 }
 
 fn hex(digit: Option<&u8>) -> Option<u8> {

@@ -45,7 +45,8 @@ impl RequestMatcher {
     /// CONNECT request has, meets no path condition.
     pub(super) fn matches_reading(&self, head: &impl Head, path: &[u8]) -> bool {
         (self.paths.is_empty() || self.paths.iter().any(|pattern| pattern.matches(path)))
-            && (self.methods.is_empty() || self.methods.iter().any(|method| method.as_bytes() == head.method()))
+            && (self.methods.is_empty()
+                || self.methods.iter().any(|method| method.as_bytes() == head.method()))
             && (self.hosts.is_empty() || self.hosts.iter().any(|host| host.matches(head.authority())))
             && self.headers.iter().all(|condition| condition.holds(head))
     }

@@ -54,7 +54,9 @@ fn normal_forms() {
 
 #[test]
 fn obscured_paths() {
-    for path in ["/a%2fb", "/a%2Fb", "/a\\b", "/a%5cb", "/a%00", "/a%252fb", "/a%zz", "/a%", "/a#b", "*", "a/b"] {
+    for path in
+        ["/a%2fb", "/a%2Fb", "/a\\b", "/a%5cb", "/a%00", "/a%252fb", "/a%zz", "/a%", "/a#b", "*", "a/b"]
+    {
         assert!(PathView::new(path.as_bytes()).is_obscured(), "{path}");
     }
     for path in ["/", "/a", "/a//b", "/a/../b", "/a;b", "/%61", "/100%25", "/a%20b", "", "/?a=%2f"] {
@@ -108,7 +110,10 @@ fn conditions() {
 fn what_could_never_match_is_refused_with_the_remedy() {
     let rows = [
         (r#"{"prefix":"v1"}"#, "match.prefix: \"v1\" can never match; a path begins with \"/\""),
-        (r#"{"prefix":"/a//b"}"#, "can never match, since paths are normalised before they are compared; write \"/a/b\""),
+        (
+            r#"{"prefix":"/a//b"}"#,
+            "can never match, since paths are normalised before they are compared; write \"/a/b\"",
+        ),
         (r#"{"path":"/%61"}"#, "write \"/a\""),
         (r#"{"path":"/a?b=c"}"#, "holds a query"),
         (r#"{"prefix":"/a","path":"/b"}"#, "`path` and `prefix` are given; give one"),
@@ -226,7 +231,9 @@ fn percent_decode_once(path: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     let mut i = 0;
     while i < path.len() {
-        let hex = path.get(i + 1..i + 3).and_then(|two| u8::from_str_radix(std::str::from_utf8(two).ok()?, 16).ok());
+        let hex = path
+            .get(i + 1..i + 3)
+            .and_then(|two| u8::from_str_radix(std::str::from_utf8(two).ok()?, 16).ok());
         match (path[i], hex) {
             (b'%', Some(byte)) if path[i + 1] != b'+' => {
                 out.push(byte);

@@ -1,0 +1,261 @@
+//! The keys of a provider: read once, when it is configured, into the forms that checking a
+//! signature needs.
+
+mod jwk;
+mod pem;
+
+use rsa::BoxedUint;
+use rsa::pkcs8::EncodePublicKey;
+
+use crate::algorithm::{Algorithm, Family};
+
+/// The most keys that a set may have. Each may be tried for a token without `kid`.
+pub const MAX_KEYS: usize = 100;
+
+/// The size limits of RSA moduli in bits: below, a key can be factored; above, a check takes
+/// milliseconds.
+const RSA_BITS: std::ops::RangeInclusive<usize> = 2048..=8192;
+const WEAK_RSA_BITS: std::ops::RangeInclusive<usize> = 512..=8192;
+
+/// A set of keys that can check signatures; at least one.
+#[derive(Debug, Clone)]
+pub struct KeySet {
+    keys: Vec<Key>,
+}
+
+/// A key: what it is made of, and what it may be used for.
+#[derive(Clone)]
+pub struct Key {
+    id: Option<String>,
+    algorithm: Option<Algorithm>,
+    material: Material,
+    allow_weak: bool,
+}
+
+/// The key itself. Public keys carry their SubjectPublicKeyInfo too, which the host wants.
+#[derive(Clone)]
+pub(crate) enum Material {
+    Hmac(Vec<u8>),
+    Rsa { public: rsa::PublicKey, spki: Vec<u8> },
+    P256 { public: p256::ecdsa::VerifyingKey, spki: Vec<u8> },
+    P384 { public: p384::ecdsa::VerifyingKey, spki: Vec<u8> },
+    P521 { public: p521::ecdsa::VerifyingKey, spki: Vec<u8> },
+    Ed25519(ed25519_dalek::VerifyingKey),
+}
+
+/// Why a text holds no set of keys.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyError {
+    /// Where in the text: `keys[2]`, or nothing for the whole.
+    pub place: String,
+    /// What is wrong, and the remedy. Never any part of a key.
+    pub message: String,
+}
+
+/// A key of a set that was passed over, and why.
+pub type Skipped = KeyError;
+
+/// What one key of a text turned out to be.
+pub(crate) enum Usable {
+    Yes(Key),
+    /// Not for us: of another type, for another use, or damaged. The rest of the set serves.
+    No(String),
+    /// It would serve, and must not: the whole set is refused.
+    Dangerous(String),
+}
+
+impl KeySet {
+    /// Reads a JWK set (RFC 7517), or public keys in PEM. What cannot check signatures is passed
+    /// over and returned beside the set; a set with nothing left is an error, and so is one with a
+    /// weak key where those are not allowed.
+    ///
+    /// # Errors
+    /// Everything that is wrong, at least one.
+    pub fn parse(text: &str, allow_weak: bool) -> Result<(Self, Vec<Skipped>), Vec<KeyError>> {
+        let found = if text.trim_start().starts_with("-----BEGIN") {
+            pem::read(text, allow_weak)
+        } else {
+            jwk::read(text, allow_weak)
+        };
+        let found = found.map_err(|error| vec![error])?;
+        let (mut keys, mut skipped, mut dangerous) = (Vec::new(), Vec::new(), Vec::new());
+        for (place, usable) in found {
+            match usable {
+                Usable::Yes(key) => keys.push(key),
+                Usable::No(message) => skipped.push(KeyError { place, message }),
+                Usable::Dangerous(message) => dangerous.push(KeyError { place, message }),
+            }
+        }
+        if !dangerous.is_empty() {
+            return Err(dangerous);
+        }
+        if keys.is_empty() {
+            let whole =
+                KeyError { place: String::new(), message: "holds no key that can check a signature".into() };
+            return Err(std::iter::once(whole).chain(skipped).collect());
+        }
+        Ok((Self { keys }, skipped))
+    }
+
+    /// The keys that may check a token with this `kid` and `alg`. A token's `kid` fits keys with
+    /// that `kid` and keys without one; a token without fits all.
+    pub fn candidates<'a>(
+        &'a self,
+        id: Option<&'a str>,
+        algorithm: Algorithm,
+    ) -> impl Iterator<Item = &'a Key> {
+        self.keys.iter().filter(move |key| {
+            let named = match (id, key.id.as_deref()) {
+                (Some(wanted), Some(own)) => wanted == own,
+                _ => true,
+            };
+            named && key.serves(algorithm)
+        })
+    }
+
+    /// How many keys there are.
+    pub fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// Whether there is none; a set that was read always has one.
+    pub fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+
+    /// Whether it holds secrets beside public keys: then only an explicit list of algorithms keeps
+    /// one from being taken for the other.
+    pub fn mixes_secrets_and_public_keys(&self) -> bool {
+        let secrets = self.keys.iter().filter(|key| matches!(key.material, Material::Hmac(_))).count();
+        secrets > 0 && secrets < self.keys.len()
+    }
+
+    /// Whether any key serves this algorithm.
+    pub fn serves(&self, algorithm: Algorithm) -> bool {
+        self.keys.iter().any(|key| key.serves(algorithm))
+    }
+}
+
+impl Key {
+    /// A key of this material. `algorithm` is what its JWK says, if it says.
+    pub(crate) fn new(
+        id: Option<String>,
+        algorithm: Option<Algorithm>,
+        material: Material,
+        allow_weak: bool,
+    ) -> Usable {
+        if let Some(algorithm) = algorithm
+            && !material.fits(algorithm)
+        {
+            return Usable::No(format!("`alg` {:?} does not go with its kind of key", algorithm.name()));
+        }
+        if let Material::Hmac(secret) = &material {
+            let least = algorithm.map_or(32, Algorithm::hash_bytes);
+            if secret.is_empty() {
+                return Usable::Dangerous("the secret is empty, so anyone can sign".into());
+            }
+            if secret.len() < least && !allow_weak {
+                return Usable::Dangerous(format!(
+                    "the secret has {} bytes, fewer than the {least} of its hash (RFC 7518 section 3.2); \
+                     use a longer one, or set allow_weak_keys",
+                    secret.len()
+                ));
+            }
+        }
+        Usable::Yes(Self { id, algorithm, material, allow_weak })
+    }
+
+    /// What it is made of.
+    pub(crate) fn material(&self) -> &Material {
+        &self.material
+    }
+
+    /// Whether it may check a token of this algorithm: key type, curve and its own `alg` bind it.
+    fn serves(&self, algorithm: Algorithm) -> bool {
+        let own = self.algorithm.is_none_or(|own| own == algorithm);
+        let strong = match &self.material {
+            Material::Hmac(secret) => self.allow_weak || secret.len() >= algorithm.hash_bytes(),
+            _ => true,
+        };
+        own && strong && self.material.fits(algorithm)
+    }
+}
+
+/// Never shows a key.
+impl std::fmt::Debug for Key {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Key")
+            .field("id", &self.id)
+            .field("algorithm", &self.algorithm)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Material {
+    fn fits(&self, algorithm: Algorithm) -> bool {
+        match self {
+            Self::Hmac(_) => algorithm.family() == Family::Hmac,
+            Self::Rsa { .. } => matches!(algorithm.family(), Family::RsaPkcs1 | Family::RsaPss),
+            Self::P256 { .. } => algorithm == Algorithm::ES256,
+            Self::P384 { .. } => algorithm == Algorithm::ES384,
+            Self::P521 { .. } => algorithm == Algorithm::ES512,
+            Self::Ed25519(_) => algorithm == Algorithm::EdDSA,
+        }
+    }
+
+    /// An RSA key of this modulus and exponent, big-endian.
+    pub(crate) fn rsa(modulus: &[u8], exponent: &[u8], allow_weak: bool) -> Result<Self, Usable> {
+        let number = |bytes: &[u8]| {
+            let start = bytes.iter().position(|byte| *byte != 0).unwrap_or(bytes.len());
+            let bytes = bytes.get(start..).unwrap_or_default();
+            (bytes.len() <= 2048).then(|| BoxedUint::from_be_slice_vartime(bytes))
+        };
+        let wrong = || Usable::No("`n` and `e` are no RSA key".to_owned());
+        let (n, e) = number(modulus).zip(number(exponent)).ok_or_else(wrong)?;
+        let bits = usize::try_from(n.bit_width_vartime()).unwrap_or_default();
+        if bits < *RSA_BITS.start() && !allow_weak {
+            return Err(Usable::Dangerous(format!(
+                "the RSA key has {bits} bits, fewer than 2048; use a longer one, or set allow_weak_keys"
+            )));
+        }
+        // An exponent of 1 verifies anything, and an even one nothing.
+        if e.bit_width_vartime() < 2 {
+            return Err(Usable::No("the RSA exponent must be odd and at least 3".into()));
+        }
+        let public = rsa::PublicKey::new_with_size_limits(n, e, WEAK_RSA_BITS)
+            .map_err(|error| Usable::No(format!("no usable RSA key: {error}")))?;
+        let spki = encode(&public).ok_or_else(wrong)?;
+        Ok(Self::Rsa { public, spki })
+    }
+
+    pub(crate) fn p256(point: &[u8]) -> Option<Self> {
+        let public = p256::ecdsa::VerifyingKey::from_sec1_bytes(point).ok()?;
+        let spki = encode(&public)?;
+        Some(Self::P256 { public, spki })
+    }
+
+    pub(crate) fn p384(point: &[u8]) -> Option<Self> {
+        let public = p384::ecdsa::VerifyingKey::from_sec1_bytes(point).ok()?;
+        let spki = encode(&public)?;
+        Some(Self::P384 { public, spki })
+    }
+
+    pub(crate) fn p521(point: &[u8]) -> Option<Self> {
+        let public = p521::ecdsa::VerifyingKey::from_sec1_bytes(point).ok()?;
+        let spki = encode(&public)?;
+        Some(Self::P521 { public, spki })
+    }
+
+    /// An Ed25519 key. One of small order, for which a signature can be good for any text, is none.
+    pub(crate) fn ed25519(point: &[u8]) -> Option<Self> {
+        let public = ed25519_dalek::VerifyingKey::from_bytes(point.try_into().ok()?).ok()?;
+        (!public.is_weak()).then_some(Self::Ed25519(public))
+    }
+}
+
+fn encode(public: &impl EncodePublicKey) -> Option<Vec<u8>> {
+    Some(public.to_public_key_der().ok()?.as_bytes().to_vec())
+}
+
+#[cfg(test)]
+mod tests;

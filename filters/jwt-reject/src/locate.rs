@@ -1,0 +1,424 @@
+//! Where tokens are: in headers, query parameters and cookies; and how they are taken out again.
+//!
+//! Every token that is there is found, however many lines, parameters or cookies of one name there
+//! are, and lines are never joined. An `Authorization` of another scheme is left alone; one of our
+//! scheme that does not hold exactly one token is found all the same, so that it is refused rather
+//! than overlooked.
+
+use std::borrow::Cow;
+
+use filter_api::{Head, HeaderName, HeaderOp, HeaderValue};
+
+/// Where to look.
+#[derive(Debug, Clone, Default)]
+pub struct Locations {
+    /// Headers.
+    pub headers: Vec<HeaderLocation>,
+    /// Query parameters.
+    pub params: Vec<String>,
+    /// Cookies.
+    pub cookies: Vec<String>,
+}
+
+/// A header to look in.
+#[derive(Debug, Clone)]
+pub struct HeaderLocation {
+    /// Its name.
+    pub name: HeaderName,
+    /// What stands before the token.
+    pub prefix: Prefix,
+}
+
+/// What stands before a token in a header.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Prefix {
+    /// Nothing: the value is the token.
+    Nothing,
+    /// An authentication scheme, in any case, and one or more spaces (RFC 9110 section 11.4).
+    Scheme(String),
+    /// These very bytes.
+    Bytes(String),
+}
+
+/// A token, and where it was.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found<'h> {
+    /// The token as it stood there, whatever it is.
+    pub token: Cow<'h, [u8]>,
+    /// Where.
+    pub place: Place,
+    /// Whose location this is: bit n for the provider at place n.
+    pub owners: u64,
+}
+
+/// A place in a request head.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// This line of the head, after a prefix of this many bytes.
+    Header {
+        /// Which line.
+        line: usize,
+        /// How long the prefix is.
+        prefix: usize,
+    },
+    /// This parameter of the query.
+    Query {
+        /// Which of the parts between `&`.
+        part: usize,
+    },
+    /// This cookie.
+    Cookie {
+        /// Which line of the head.
+        line: usize,
+        /// Which of the parts between `;`.
+        part: usize,
+    },
+}
+
+impl Locations {
+    /// Envoy's default: `Authorization: Bearer` and `access_token` in the query.
+    pub fn standard() -> Self {
+        let bearer = HeaderLocation {
+            name: HeaderName::from_static("authorization"),
+            prefix: Prefix::Scheme("bearer".to_owned()),
+        };
+        Self { headers: vec![bearer], params: vec!["access_token".to_owned()], cookies: Vec::new() }
+    }
+
+    /// Adds every token in these locations to `found`, marked with this owner. A token that
+    /// another owner found in the same place gets a second owner.
+    pub fn find<'h>(&self, head: &'h impl Head, owner: u64, found: &mut Vec<Found<'h>>) {
+        let mut note = |place: Place, token: Cow<'h, [u8]>| match found
+            .iter_mut()
+            .find(|earlier| earlier.place == place)
+        {
+            Some(earlier) => earlier.owners |= owner,
+            None => found.push(Found { token, place, owners: owner }),
+        };
+        for (line, (name, value)) in head.lines().enumerate() {
+            for location in &self.headers {
+                if name.eq_ignore_ascii_case(location.name.as_str().as_bytes())
+                    && let Some(token) = location.prefix.strip(value)
+                {
+                    let prefix = value.len().saturating_sub(token.len());
+                    note(Place::Header { line, prefix }, Cow::Borrowed(token));
+                }
+            }
+            if !self.params.is_empty() && name == b":path" {
+                for (part, (name, value)) in parameters(value).enumerate() {
+                    let name = form_decoded(name);
+                    if self.params.iter().any(|param| param.as_bytes() == name.as_ref()) {
+                        note(Place::Query { part }, form_decoded(value));
+                    }
+                }
+            }
+            if !self.cookies.is_empty() && name.eq_ignore_ascii_case(b"cookie") {
+                for (part, (name, value)) in cookies(value).enumerate() {
+                    if self.cookies.iter().any(|cookie| cookie.as_bytes() == name) {
+                        note(Place::Cookie { line, part }, Cow::Borrowed(unquoted(value)));
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Prefix {
+    /// Reads Envoy's `value_prefix`: one that ends in a space is a scheme.
+    pub fn from_value_prefix(text: &str) -> Self {
+        match text.strip_suffix(' ').map(str::trim_end) {
+            _ if text.is_empty() => Self::Nothing,
+            Some(scheme) if !scheme.is_empty() && scheme.bytes().all(is_token_byte) => {
+                Self::Scheme(scheme.to_ascii_lowercase())
+            }
+            _ => Self::Bytes(text.to_owned()),
+        }
+    }
+
+    /// The rest of a value that has the prefix.
+    fn strip<'h>(&self, value: &'h [u8]) -> Option<&'h [u8]> {
+        match self {
+            Self::Nothing => (!value.is_empty()).then_some(value),
+            Self::Bytes(prefix) => value.strip_prefix(prefix.as_bytes()),
+            Self::Scheme(scheme) => {
+                let end = value.iter().position(|byte| !is_token_byte(*byte)).unwrap_or(value.len());
+                let (own, mut rest) = value.split_at_checked(end)?;
+                if !own.eq_ignore_ascii_case(scheme.as_bytes()) {
+                    return None;
+                }
+                while let Some((b' ', after)) = rest.split_first() {
+                    rest = after;
+                }
+                Some(rest)
+            }
+        }
+    }
+}
+
+/// The operations that take these tokens out of the request, and leave everything else in it.
+pub fn removal(head: &impl Head, found: &[Found<'_>]) -> Vec<HeaderOp> {
+    let mut operations = Vec::new();
+    remove_lines(head, found, &mut operations);
+    remove_parameters(head, found, &mut operations);
+    remove_cookies(head, found, &mut operations);
+    operations
+}
+
+fn remove_lines(head: &impl Head, found: &[Found<'_>], operations: &mut Vec<HeaderOp>) {
+    let holds_token = |wanted: usize| {
+        found.iter().any(|token| matches!(token.place, Place::Header { line, .. } if line == wanted))
+    };
+    let mut done: Vec<&[u8]> = Vec::new();
+    for (line, (name, _)) in head.lines().enumerate() {
+        if !holds_token(line) || done.iter().any(|earlier| earlier.eq_ignore_ascii_case(name)) {
+            continue;
+        }
+        done.push(name);
+        let kept = head
+            .lines()
+            .enumerate()
+            .filter(|(other, (other_name, _))| other_name.eq_ignore_ascii_case(name) && !holds_token(*other))
+            .map(|(_, (_, value))| value);
+        replace_lines(name, kept, operations);
+    }
+}
+
+fn remove_parameters(head: &impl Head, found: &[Found<'_>], operations: &mut Vec<HeaderOp>) {
+    let holds_token = |wanted: usize| {
+        found.iter().any(|token| matches!(token.place, Place::Query { part } if part == wanted))
+    };
+    if !found.iter().any(|token| matches!(token.place, Place::Query { .. })) {
+        return;
+    }
+    let mut halves = head.path().splitn(2, |byte| *byte == b'?');
+    let mut path = halves.next().unwrap_or_default().to_vec();
+    let query = halves.next().unwrap_or_default();
+    let mut separator = b'?';
+    for (_, part) in query.split(|byte| *byte == b'&').enumerate().filter(|(part, _)| !holds_token(*part)) {
+        path.push(separator);
+        path.extend_from_slice(part);
+        separator = b'&';
+    }
+    if let Ok(value) = HeaderValue::new(path) {
+        operations.push(HeaderOp::Set(HeaderName::from_static(":path"), value));
+    }
+}
+
+fn remove_cookies(head: &impl Head, found: &[Found<'_>], operations: &mut Vec<HeaderOp>) {
+    let holds_token = |wanted_line: usize, wanted: usize| {
+        found.iter().any(|token| {
+            matches!(token.place, Place::Cookie { line, part } if (line, part) == (wanted_line, wanted))
+        })
+    };
+    if !found.iter().any(|token| matches!(token.place, Place::Cookie { .. })) {
+        return;
+    }
+    let lines = head.lines().enumerate().filter(|(_, (name, _))| name.eq_ignore_ascii_case(b"cookie"));
+    let kept: Vec<Vec<u8>> = lines
+        .map(|(line, (_, value))| {
+            let parts = value.split(|byte| *byte == b';').enumerate();
+            let kept: Vec<&[u8]> = parts
+                .filter(|(part, _)| !holds_token(line, *part))
+                .map(|(_, part)| part.trim_ascii())
+                .collect();
+            kept.join(b"; ".as_slice())
+        })
+        .filter(|line| !line.is_empty())
+        .collect();
+    replace_lines(b"cookie", kept.iter().map(Vec::as_slice), operations);
+}
+
+/// Replaces every line of a name by these. A line that cannot be written again is lost with it.
+fn replace_lines<'v>(name: &[u8], values: impl Iterator<Item = &'v [u8]>, operations: &mut Vec<HeaderOp>) {
+    let Some(name) = std::str::from_utf8(name).ok().and_then(|name| HeaderName::new(name).ok()) else {
+        return;
+    };
+    operations.push(HeaderOp::Remove(name.clone()));
+    for value in values {
+        if let Ok(value) = HeaderValue::new(value) {
+            operations.push(HeaderOp::Add(name.clone(), value));
+        }
+    }
+}
+
+fn parameters(path: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
+    let query = path.splitn(2, |byte| *byte == b'?').nth(1);
+    query.into_iter().flat_map(|query| query.split(|byte| *byte == b'&')).map(|part| name_and_value(part))
+}
+
+fn cookies(line: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
+    line.split(|byte| *byte == b';').map(|part| {
+        let (name, value) = name_and_value(part);
+        (name.trim_ascii(), value.trim_ascii())
+    })
+}
+
+fn name_and_value(part: &[u8]) -> (&[u8], &[u8]) {
+    let mut halves = part.splitn(2, |byte| *byte == b'=');
+    (halves.next().unwrap_or_default(), halves.next().unwrap_or_default())
+}
+
+fn unquoted(value: &[u8]) -> &[u8] {
+    value.strip_prefix(b"\"").and_then(|value| value.strip_suffix(b"\"")).unwrap_or(value)
+}
+
+/// Decodes `application/x-www-form-urlencoded`; what is no escape stays.
+fn form_decoded(text: &[u8]) -> Cow<'_, [u8]> {
+    if !text.iter().any(|byte| matches!(byte, b'%' | b'+')) {
+        return Cow::Borrowed(text);
+    }
+    let digit = |byte: Option<&u8>| byte.and_then(|byte| char::from(*byte).to_digit(16));
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((byte, after)) = rest.split_first() {
+        rest = after;
+        let escaped = (*byte == b'%').then(|| digit(after.first()).zip(digit(after.get(1)))).flatten();
+        match escaped {
+            Some((high, low)) => {
+                out.push(u8::try_from(high << 4 | low).unwrap_or_default());
+                rest = after.get(2..).unwrap_or_default();
+            }
+            None => out.push(if *byte == b'+' { b' ' } else { *byte }),
+        }
+    }
+    Cow::Owned(out)
+}
+
+fn is_token_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric()
+        || matches!(
+            byte,
+            b'!' | b'#'
+                | b'$'
+                | b'%'
+                | b'&'
+                | b'\''
+                | b'*'
+                | b'+'
+                | b'-'
+                | b'.'
+                | b'^'
+                | b'_'
+                | b'`'
+                | b'|'
+                | b'~'
+        )
+}
+
+#[cfg(test)]
+mod tests {
+    use filter_api::HeadMap;
+
+    use super::*;
+
+    fn tokens(locations: &Locations, head: &HeadMap) -> Vec<String> {
+        let mut found = Vec::new();
+        locations.find(head, 1, &mut found);
+        found.iter().map(|token| String::from_utf8_lossy(&token.token).into_owned()).collect()
+    }
+
+    #[test]
+    fn the_authorization_scheme_is_read_as_rfc_9110_says() {
+        let rows: &[(&str, &[&str])] = &[
+            ("Bearer abc", &["abc"]),
+            ("bearer abc", &["abc"]),
+            ("BEARER   abc", &["abc"]),
+            ("Bearer", &[""]),
+            ("Bearer ", &[""]),
+            ("Bearer abc def", &["abc def"]),
+            ("Bearer abc, Bearer def", &["abc, Bearer def"]),
+            ("Bearer\tabc", &["\tabc"]),
+            ("Bearer,abc", &[",abc"]),
+            ("Bearerabc", &[]),
+            ("Basic abc", &[]),
+            ("Basic abc, Bearer def", &[]),
+            ("", &[]),
+        ];
+        for (value, expected) in rows {
+            let head = HeadMap::get("/").with("authorization", value);
+            assert_eq!(tokens(&Locations::standard(), &head), *expected, "{value:?}");
+        }
+    }
+
+    #[test]
+    fn every_token_is_found() {
+        let head = HeadMap::get("/?a=1&access_token=q1&access%5Ftoken=q%32&x=access_token")
+            .with("authorization", "Basic x")
+            .with("authorization", "Bearer h1")
+            .with("Authorization", "bearer h2");
+        assert_eq!(tokens(&Locations::standard(), &head), ["q1", "q2", "h1", "h2"]);
+    }
+
+    #[test]
+    fn custom_places() {
+        let header = |prefix: &str| HeaderLocation {
+            name: HeaderName::from_static("x-token"),
+            prefix: Prefix::from_value_prefix(prefix),
+        };
+        let rows = [("", "AAAbbb", Some("AAAbbb")), ("AAA", "AAAbbb", Some("bbb")), ("AAA", "aaabbb", None)];
+        let rows = rows.into_iter().chain([("Token ", "token  bbb", Some("bbb")), ("", "", None)]);
+        for (prefix, value, expected) in rows {
+            let locations = Locations { headers: vec![header(prefix)], ..Locations::default() };
+            let head = HeadMap::get("/").with("x-token", value).with("authorization", "Bearer no");
+            assert_eq!(
+                tokens(&locations, &head),
+                expected.into_iter().collect::<Vec<_>>(),
+                "{prefix:?} {value:?}"
+            );
+        }
+        let locations = Locations { cookies: vec!["a".into(), "b".into()], ..Locations::default() };
+        let head = HeadMap::get("/").with("cookie", "x=1; a=A;b=\"B\"").with("cookie", "a=A2; aa=no; =; a");
+        assert_eq!(tokens(&locations, &head), ["A", "B", "A2", ""]);
+    }
+
+    fn after_removal(locations: &Locations, head: &HeadMap) -> Vec<String> {
+        let mut found = Vec::new();
+        locations.find(head, 1, &mut found);
+        let show = |operation: &HeaderOp| match operation {
+            HeaderOp::Set(name, value) => format!("set {} {value:?}", name.as_str()),
+            HeaderOp::Add(name, value) => format!("add {} {value:?}", name.as_str()),
+            HeaderOp::Remove(name) => format!("remove {}", name.as_str()),
+        };
+        removal(head, &found).iter().map(show).collect()
+    }
+
+    #[test]
+    fn what_is_taken_out_and_what_stays() {
+        let standard = Locations::standard();
+        let head = HeadMap::get("/").with("authorization", "Bearer a");
+        assert_eq!(after_removal(&standard, &head), ["remove authorization"]);
+        let head = head.with("authorization", "Basic b").with("authorization", "Bearer c");
+        assert_eq!(
+            after_removal(&standard, &head),
+            ["remove authorization", "add authorization \"Basic b\""]
+        );
+        for (path, expected) in [
+            ("/p?access_token=a", "/p"),
+            ("/p?access_token=a&b=1", "/p?b=1"),
+            ("/p?b=1&access_token=a&&c=%2f", "/p?b=1&&c=%2f"),
+            ("/p?b=?&access_token=a", "/p?b=?"),
+        ] {
+            assert_eq!(
+                after_removal(&standard, &HeadMap::get(path)),
+                [format!("set :path {expected:?}")],
+                "{path}"
+            );
+        }
+        let cookies = Locations { cookies: vec!["t".into()], ..Locations::default() };
+        let head =
+            HeadMap::get("/").with("cookie", "a=1; t=x;b=2").with("cookie", "t=y").with("cookie", "c=3");
+        let expected = ["remove cookie", "add cookie \"a=1; b=2\"", "add cookie \"c=3\""];
+        assert_eq!(after_removal(&cookies, &head), expected);
+        assert!(after_removal(&standard, &HeadMap::get("/p?b=1")).is_empty());
+    }
+
+    #[test]
+    fn a_token_of_two_owners_is_one_token() {
+        let head = HeadMap::get("/").with("authorization", "Bearer a");
+        let mut found = Vec::new();
+        Locations::standard().find(&head, 1, &mut found);
+        Locations::standard().find(&head, 2, &mut found);
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].owners, 3);
+    }
+}

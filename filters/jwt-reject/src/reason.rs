@@ -1,0 +1,266 @@
+//! Why a request is refused: one closed list, which is also the metric's label and stands in the
+//! response-code details.
+
+use filter_api::Counter;
+
+/// A step of looking at a token, in the order in which they are taken: the cheapest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Check {
+    /// A token is there; not too many, none too long.
+    Presence,
+    /// Three parts with two dots between them.
+    Shape,
+    /// The header is base64url of a JSON object without `crit` or `b64`.
+    Header,
+    /// `alg` is known and allowed.
+    Algorithm,
+    /// The payload is base64url of a JSON object, its registered claims of the right types.
+    Payload,
+    /// A key is there for `kid` and `alg`.
+    Key,
+    /// `exp`, `nbf` and the lifetime.
+    Time,
+    /// `iss`.
+    Issuer,
+    /// `aud`.
+    Audience,
+    /// `sub`.
+    Subject,
+    /// The signature.
+    Signature,
+}
+
+impl Check {
+    /// Every check, in order.
+    pub const ALL: [Self; 11] = [
+        Self::Presence,
+        Self::Shape,
+        Self::Header,
+        Self::Algorithm,
+        Self::Payload,
+        Self::Key,
+        Self::Time,
+        Self::Issuer,
+        Self::Audience,
+        Self::Subject,
+        Self::Signature,
+    ];
+
+    /// Its name, for people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Presence => "presence",
+            Self::Shape => "shape",
+            Self::Header => "header",
+            Self::Algorithm => "algorithm",
+            Self::Payload => "payload",
+            Self::Key => "key",
+            Self::Time => "time",
+            Self::Issuer => "issuer",
+            Self::Audience => "audience",
+            Self::Subject => "subject",
+            Self::Signature => "signature",
+        }
+    }
+}
+
+macro_rules! reasons {
+    ($($(#[$doc:meta])* $name:ident $label:literal, $check:expr, $status:literal, $body:literal;)*) => {
+        /// Why a request is refused.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Reason {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl Reason {
+            /// Every reason.
+            pub const ALL: &'static [Self] = &[$(Self::$name,)*];
+
+            /// Its name in metrics, logs and response-code details.
+            pub const fn label(self) -> &'static str {
+                match self { $(Self::$name => $label,)* }
+            }
+
+            /// The response-code details.
+            pub const fn details(self) -> &'static str {
+                match self { $(Self::$name => concat!("jwt_reject{", $label, "}"),)* }
+            }
+
+            /// The check that failed; none where no token was looked at.
+            pub const fn check(self) -> Option<Check> {
+                match self { $(Self::$name => $check,)* }
+            }
+
+            /// The HTTP status.
+            pub const fn status(self) -> u16 {
+                match self { $(Self::$name => $status,)* }
+            }
+
+            /// The body, in the words of Envoy's own filter where it has them.
+            pub const fn body(self) -> &'static str {
+                match self { $(Self::$name => $body,)* }
+            }
+        }
+
+        /// The filter's counters: one a reason, then one a way through, then one a way of
+        /// checking signatures.
+        pub(crate) const COUNTERS: &[&str] = &[
+            $(concat!("refused.reason.", $label),)*
+            "allowed.reason.verified",
+            "allowed.reason.no_requirement",
+            "allowed.reason.missing",
+            "allowed.reason.failed",
+            "signature_checks.by.host",
+            "signature_checks.by.module",
+        ];
+    };
+}
+
+use Check::{Algorithm, Audience, Header, Issuer, Key, Payload, Presence, Shape, Signature, Subject, Time};
+
+reasons! {
+    /// No token where one must be.
+    TokenMissing "token_missing", Some(Presence), 401, "Jwt is missing";
+    /// More tokens than `max_tokens`.
+    TooManyTokens "too_many_tokens", Some(Presence), 401, "Too many Jwts";
+    /// A token longer than `max_token_bytes`.
+    TokenTooLong "token_too_long", Some(Presence), 401, "Jwt is too long";
+    /// Not three parts: JWE (five), JSON serialisation, and whatever else is no compact JWS.
+    TokenMalformed "token_malformed", Some(Shape), 401,
+        "Jwt is not in the form of Header.Payload.Signature with two dots and 3 sections";
+    /// The header is not base64url, or padded, or not minimal.
+    HeaderNotBase64url "header_not_base64url", Some(Header), 401, "Jwt header is an invalid Base64url encoded";
+    /// The header is not a JSON object, or has a member twice.
+    HeaderNotJson "header_not_json", Some(Header), 401, "Jwt header is an invalid JSON";
+    /// `kid` is not a string.
+    KidNotString "kid_not_string", Some(Header), 401, "Jwt header [kid] field is not a string";
+    /// `crit`: an extension that must be understood (RFC 7515 section 4.1.11). None is.
+    CritNotSupported "crit_not_supported", Some(Header), 401, "Jwt header [crit] is not supported";
+    /// `b64`: an unencoded payload (RFC 7797).
+    B64NotSupported "b64_not_supported", Some(Header), 401, "Jwt header [b64] is not supported";
+    /// `alg` is absent or no string.
+    AlgMissing "alg_missing", Some(Algorithm), 401, "Jwt header [alg] field is required and must be a string";
+    /// `alg` is none of ours; `none` above all.
+    AlgNotSupported "alg_not_supported", Some(Algorithm), 401, "Jwt header [alg] is not supported";
+    /// `alg` is not among the provider's `algorithms`.
+    AlgNotAllowed "alg_not_allowed", Some(Algorithm), 401, "Jwt header [alg] is not allowed";
+    /// The payload is not base64url, or padded, or not minimal.
+    PayloadNotBase64url "payload_not_base64url", Some(Payload), 401, "Jwt payload is an invalid Base64url encoded";
+    /// The payload is not a JSON object, or has a member twice.
+    PayloadNotJson "payload_not_json", Some(Payload), 401, "Jwt payload is an invalid JSON";
+    /// `iss` is not a string.
+    IssNotString "iss_not_string", Some(Payload), 401, "Jwt payload [iss] field is not a string";
+    /// `sub` is not a string.
+    SubNotString "sub_not_string", Some(Payload), 401, "Jwt payload [sub] field is not a string";
+    /// `jti` is not a string.
+    JtiNotString "jti_not_string", Some(Payload), 401, "Jwt payload [jti] field is not a string";
+    /// `aud` is neither a string nor an array of strings.
+    AudNotString "aud_not_string", Some(Payload), 401, "Jwt payload [aud] field is not a string or string list";
+    /// `exp` is no number, negative, or beyond the year 9999.
+    ExpNotNumber "exp_not_number", Some(Payload), 401, "Jwt payload [exp] field is not a positive number of seconds";
+    /// `nbf`, likewise.
+    NbfNotNumber "nbf_not_number", Some(Payload), 401, "Jwt payload [nbf] field is not a positive number of seconds";
+    /// `iat`, likewise.
+    IatNotNumber "iat_not_number", Some(Payload), 401, "Jwt payload [iat] field is not a positive number of seconds";
+    /// The signature is not base64url.
+    SignatureNotBase64url "signature_not_base64url", Some(Shape), 401, "Jwt signature is an invalid Base64url encoded";
+    /// No key for `kid` and `alg`.
+    KeyNotFound "key_not_found", Some(Key), 401, "Jwks doesn't have key to match kid or alg from Jwt";
+    /// `exp` is past.
+    TokenExpired "token_expired", Some(Time), 401, "Jwt is expired";
+    /// `nbf` is to come.
+    TokenNotYetValid "token_not_yet_valid", Some(Time), 401, "Jwt not yet valid";
+    /// `exp` is absent where `require_expiration` or `max_lifetime` asks for it.
+    ExpMissing "exp_missing", Some(Time), 401, "Jwt payload [exp] field is missing";
+    /// `exp` is further off than `max_lifetime`.
+    LifetimeTooLong "lifetime_too_long", Some(Time), 401, "Jwt lifetime is too long";
+    /// `iss` is none that the provider stands for.
+    IssuerNotConfigured "issuer_not_configured", Some(Issuer), 401, "Jwt issuer is not configured";
+    /// `aud` names none of the provider's `audiences`.
+    AudienceNotAllowed "audience_not_allowed", Some(Audience), 403, "Audiences in Jwt are not allowed";
+    /// `sub` is none of the provider's `subjects`.
+    SubjectNotAllowed "subject_not_allowed", Some(Subject), 403, "Jwt subject is not allowed";
+    /// The signature is wrong.
+    SignatureWrong "signature_wrong", Some(Signature), 401, "Jwt verification fails";
+    /// No rule is for this request.
+    NoRuleMatched "no_rule_matched", None, 401, "No rule allows this request";
+    /// Which rule is for this request depends on how its path is read.
+    PathAmbiguous "path_ambiguous", None, 401, "No rule allows this path, which can be read in several ways";
+}
+
+/// A way through the filter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Allowed {
+    /// Every token was verified.
+    Verified,
+    /// The rule requires none.
+    NoRequirement,
+    /// There was no token, and the rule allows that.
+    Missing,
+    /// A token was not verified, and the rule allows that.
+    Failed,
+}
+
+/// Who checked a signature.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CheckedBy {
+    /// The host's own cryptography.
+    Host,
+    /// The code in the module.
+    Module,
+}
+
+const REASONS: u8 = {
+    assert!(Reason::ALL.len() + 6 == COUNTERS.len() && COUNTERS.len() <= 64, "a counter for each");
+    #[allow(clippy::cast_possible_truncation)] // asserted just above
+    {
+        Reason::ALL.len() as u8
+    }
+};
+
+impl Reason {
+    /// The counter of refusals for this reason.
+    pub const fn counter(self) -> Counter {
+        Counter(self as u8)
+    }
+
+    /// Whether the refusal is about a token that was there, rather than about its absence.
+    pub fn is_about_a_token(self) -> bool {
+        self.check().is_some() && self != Self::TokenMissing
+    }
+}
+
+impl Allowed {
+    /// The counter of requests that went this way.
+    pub const fn counter(self) -> Counter {
+        Counter(REASONS.saturating_add(self as u8))
+    }
+}
+
+impl CheckedBy {
+    /// The counter of signatures checked so.
+    pub const fn counter(self) -> Counter {
+        Counter(REASONS.saturating_add(4).saturating_add(self as u8))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_counter_is_where_its_name_says() {
+        let name = |counter: Counter| COUNTERS[usize::from(counter.0)];
+        for reason in Reason::ALL {
+            assert_eq!(name(reason.counter()), format!("refused.reason.{}", reason.label()));
+            assert_eq!(reason.details(), format!("jwt_reject{{{}}}", reason.label()));
+            assert!(matches!(reason.status(), 401 | 403), "{reason:?}");
+        }
+        assert_eq!(name(Allowed::Verified.counter()), "allowed.reason.verified");
+        assert_eq!(name(Allowed::NoRequirement.counter()), "allowed.reason.no_requirement");
+        assert_eq!(name(Allowed::Missing.counter()), "allowed.reason.missing");
+        assert_eq!(name(Allowed::Failed.counter()), "allowed.reason.failed");
+        assert_eq!(name(CheckedBy::Host.counter()), "signature_checks.by.host");
+        assert_eq!(name(CheckedBy::Module.counter()), "signature_checks.by.module");
+    }
+}

@@ -1,0 +1,245 @@
+//! What is looked at in a token, and in which order: the cheapest first, the signature last.
+//!
+//! 1. shape and size; 2. header; 3. algorithm; 4. payload and the types of its registered claims;
+//! 5. a key for it; 6. times; 7. issuer; 8. audience; 9. subject; 10. signature.
+//!
+//! The first that fails is the reason. `foregate jwt check` runs this very code, and learns each
+//! step through an [`Observer`].
+
+use filter_api::config::StringMatcher;
+use filter_api::{Host, Moment};
+use serde_json::{Map, Value};
+
+use crate::algorithm::Algorithm;
+use crate::keys::{Key, KeySet};
+use crate::reason::{Check, CheckedBy, Reason};
+use crate::signature;
+use crate::token::{Claims, Header, Padding, Parts, decode_base64url};
+
+/// Whose tokens are accepted, and which.
+#[derive(Debug, Clone)]
+pub struct Policy {
+    /// `iss` must be this; none: any, or none at all.
+    pub issuer: Option<String>,
+    /// `aud` must name one of these; empty: not looked at.
+    pub audiences: Vec<String>,
+    /// `sub` must match one of these; empty: not looked at.
+    pub subjects: Vec<StringMatcher>,
+    /// The algorithms allowed.
+    pub algorithms: Vec<Algorithm>,
+    /// How far clocks may differ, in nanoseconds.
+    pub clock_skew: u64,
+    /// Whether `exp` must be there.
+    pub require_expiration: bool,
+    /// The most that `exp` may be ahead, in nanoseconds. Asks for `exp` too.
+    pub max_lifetime: Option<u64>,
+    /// Whether `=` may end a part.
+    pub padding: Padding,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            issuer: None,
+            audiences: Vec::new(),
+            subjects: Vec::new(),
+            algorithms: Algorithm::ALL.to_vec(),
+            clock_skew: 60_000_000_000,
+            require_expiration: false,
+            max_lifetime: None,
+            padding: Padding::Refused,
+        }
+    }
+}
+
+/// Learns what is found in a token and how far it gets.
+pub trait Observer {
+    /// The header was decoded.
+    fn header(&mut self, _: &Map<String, Value>) {}
+    /// The claims were decoded.
+    fn claims(&mut self, _: &Map<String, Value>) {}
+    /// A check was passed.
+    fn passed(&mut self, _: Check) {}
+    /// A signature was checked against one key, by the host or here.
+    fn checked_signature(&mut self, _: CheckedBy) {}
+}
+
+/// Learns nothing.
+impl Observer for () {}
+
+/// A token that was read but not yet believed. Which provider it is for can be seen from it.
+#[derive(Debug, Clone)]
+pub struct Unverified<'a> {
+    parts: Parts<'a>,
+    header: Header,
+    claims: Claims,
+    padding: Padding,
+}
+
+impl<'a> Unverified<'a> {
+    /// Takes steps 1, 2 and 4 (and as much of 3 as needs no policy): what can be said of a token
+    /// without knowing whose it should be.
+    ///
+    /// # Errors
+    /// The first check that failed.
+    pub fn read(token: &'a [u8], padding: Padding, observer: &mut impl Observer) -> Result<Self, Reason> {
+        let (parts, header) = read_header(token, padding, observer)?;
+        let claims = Claims::decode(parts.payload, padding)?;
+        observer.claims(&claims.json);
+        observer.passed(Check::Payload);
+        Ok(Self { parts, header, claims, padding })
+    }
+
+    /// `iss`, unverified.
+    pub fn issuer(&self) -> Option<&str> {
+        self.claims.issuer()
+    }
+
+    /// The claims: to be believed once [`Unverified::verify`] said so.
+    pub fn into_claims(self) -> Map<String, Value> {
+        self.claims.json
+    }
+
+    /// Takes the other steps.
+    ///
+    /// # Errors
+    /// The first check that failed.
+    pub fn verify(
+        &self,
+        policy: &Policy,
+        keys: &KeySet,
+        host: &impl Host,
+        observer: &mut impl Observer,
+    ) -> Result<(), Reason> {
+        allowed_algorithm(&self.header, policy, observer)?;
+        let candidates = candidates(&self.header, keys, observer)?;
+        check_time(&self.claims, policy, host.moment())?;
+        observer.passed(Check::Time);
+        check_issuer(&self.claims, policy)?;
+        observer.passed(Check::Issuer);
+        check_audience(&self.claims, policy)?;
+        observer.passed(Check::Audience);
+        check_subject(&self.claims, policy)?;
+        observer.passed(Check::Subject);
+        check_signature(&self.parts, &self.header, self.padding, candidates, host, observer)
+    }
+}
+
+/// Checks header, key and signature alone, whatever the payload is: for tools. A filter never
+/// stops here.
+///
+/// # Errors
+/// The first check that failed.
+pub fn signature_only(
+    token: &[u8],
+    policy: &Policy,
+    keys: &KeySet,
+    host: &impl Host,
+    observer: &mut impl Observer,
+) -> Result<(), Reason> {
+    let (parts, header) = read_header(token, policy.padding, observer)?;
+    decode_base64url(parts.payload, policy.padding).ok_or(Reason::PayloadNotBase64url)?;
+    allowed_algorithm(&header, policy, observer)?;
+    let candidates = candidates(&header, keys, observer)?;
+    check_signature(&parts, &header, policy.padding, candidates, host, observer)
+}
+
+fn read_header<'a>(
+    token: &'a [u8],
+    padding: Padding,
+    observer: &mut impl Observer,
+) -> Result<(Parts<'a>, Header), Reason> {
+    let parts = Parts::split(token)?;
+    observer.passed(Check::Shape);
+    let header = Header::decode(parts.header, padding)?;
+    observer.header(&header.json);
+    observer.passed(Check::Header);
+    Ok((parts, header))
+}
+
+fn allowed_algorithm(header: &Header, policy: &Policy, observer: &mut impl Observer) -> Result<(), Reason> {
+    if !policy.algorithms.contains(&header.algorithm) {
+        return Err(Reason::AlgNotAllowed);
+    }
+    observer.passed(Check::Algorithm);
+    Ok(())
+}
+
+fn candidates<'k, O: Observer>(
+    header: &'k Header,
+    keys: &'k KeySet,
+    observer: &mut O,
+) -> Result<impl Iterator<Item = &'k Key> + use<'k, O>, Reason> {
+    let mut candidates = keys.candidates(header.key_id(), header.algorithm).peekable();
+    if candidates.peek().is_none() {
+        return Err(Reason::KeyNotFound);
+    }
+    observer.passed(Check::Key);
+    Ok(candidates)
+}
+
+fn check_time(claims: &Claims, policy: &Policy, moment: Moment) -> Result<(), Reason> {
+    let now = moment.unix_nanos;
+    if claims.expires.is_none() && (policy.require_expiration || policy.max_lifetime.is_some()) {
+        return Err(Reason::ExpMissing);
+    }
+    if let Some(expires) = claims.expires {
+        if now > expires.saturating_add(policy.clock_skew) {
+            return Err(Reason::TokenExpired);
+        }
+        if policy.max_lifetime.is_some_and(|most| expires.saturating_sub(now) > most) {
+            return Err(Reason::LifetimeTooLong);
+        }
+    }
+    if claims.not_before.is_some_and(|not_before| now.saturating_add(policy.clock_skew) < not_before) {
+        return Err(Reason::TokenNotYetValid);
+    }
+    Ok(())
+}
+
+fn check_issuer(claims: &Claims, policy: &Policy) -> Result<(), Reason> {
+    match &policy.issuer {
+        Some(issuer) if claims.issuer() != Some(issuer) => Err(Reason::IssuerNotConfigured),
+        _ => Ok(()),
+    }
+}
+
+fn check_audience(claims: &Claims, policy: &Policy) -> Result<(), Reason> {
+    let mut named = claims.audiences();
+    if policy.audiences.is_empty() || named.any(|audience| policy.audiences.iter().any(|own| own == audience))
+    {
+        Ok(())
+    } else {
+        Err(Reason::AudienceNotAllowed)
+    }
+}
+
+fn check_subject(claims: &Claims, policy: &Policy) -> Result<(), Reason> {
+    let matches = |subject: &str| policy.subjects.iter().any(|own| own.matches(subject.as_bytes()));
+    if policy.subjects.is_empty() || claims.subject().is_some_and(matches) {
+        Ok(())
+    } else {
+        Err(Reason::SubjectNotAllowed)
+    }
+}
+
+fn check_signature<'k>(
+    parts: &Parts<'_>,
+    header: &Header,
+    padding: Padding,
+    mut candidates: impl Iterator<Item = &'k Key>,
+    host: &impl Host,
+    observer: &mut impl Observer,
+) -> Result<(), Reason> {
+    let bytes = decode_base64url(parts.signature, padding).ok_or(Reason::SignatureNotBase64url)?;
+    let good = candidates.any(|key| {
+        let (good, by) = signature::check(key, header.algorithm, parts.signed.as_bytes(), &bytes, host);
+        observer.checked_signature(by);
+        good
+    });
+    if !good {
+        return Err(Reason::SignatureWrong);
+    }
+    observer.passed(Check::Signature);
+    Ok(())
+}
