@@ -243,7 +243,7 @@ fn replace_lines<'v>(name: &[u8], values: impl Iterator<Item = &'v [u8]>, operat
 
 fn parameters(path: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     let query = path.splitn(2, |byte| *byte == b'?').nth(1);
-    query.into_iter().flat_map(|query| query.split(|byte| *byte == b'&')).map(|part| name_and_value(part))
+    query.into_iter().flat_map(|query| query.split(|byte| *byte == b'&')).map(name_and_value)
 }
 
 fn cookies(line: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {

@@ -73,8 +73,10 @@ fn check_here(material: &Material, algorithm: Algorithm, text: &[u8], signature:
             .is_ok_and(|signature| public.verify(text, &signature).is_ok()),
         // The strict check (no small-order points, canonical encodings) has one verdict for one
         // signature everywhere; the lax one does not.
-        Material::Ed25519(public) => ed25519_dalek::Signature::from_slice(signature)
-            .is_ok_and(|signature| public.verify_strict(text, &signature).is_ok()),
+        Material::Ed25519(public) => public.as_ref().is_some_and(|public| {
+            ed25519_dalek::Signature::from_slice(signature)
+                .is_ok_and(|signature| public.verify_strict(text, &signature).is_ok())
+        }),
     }
 }
 

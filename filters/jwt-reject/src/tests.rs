@@ -1,1 +1,391 @@
+//! The filter as a whole: configuration in, outcomes out.
 
+use filter_api::config::Problem;
+use filter_api::{HeadMap, HeaderOp, Moment, NoHost};
+use jwt_simple::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+
+const NOW: u64 = 1_796_000_000;
+
+/// Signs with a key that the provider `main` of [`filter`] knows.
+struct Issuer {
+    key: HS256Key,
+}
+
+impl Issuer {
+    fn new() -> Self {
+        Self { key: HS256Key::from_bytes(&[7; 32]) }
+    }
+
+    fn token(&self, claims: &Value) -> String {
+        let part = |json: &str| Base64UrlSafeNoPadding::encode_to_string(json).unwrap();
+        let signed = format!("{}.{}", part(r#"{"alg":"HS256"}"#), part(&claims.to_string()));
+        let mac = hmac_sha256(&self.key.to_bytes(), signed.as_bytes());
+        format!("{signed}.{}", Base64UrlSafeNoPadding::encode_to_string(mac).unwrap())
+    }
+
+    fn good(&self) -> String {
+        self.token(&json!({"iss": "https://issuer.example", "aud": "api", "sub": "alice", "exp": NOW + 60}))
+    }
+}
+
+fn hmac_sha256(key: &[u8], text: &[u8]) -> Vec<u8> {
+    use hmac::{Hmac, KeyInit, Mac};
+    let mut mac = <Hmac<sha2::Sha256> as KeyInit>::new_from_slice(key).unwrap();
+    mac.update(text);
+    mac.finalize().into_bytes().to_vec()
+}
+
+fn provider() -> Value {
+    let jwks =
+        json!({"keys": [{"kty": "oct", "k": Base64UrlSafeNoPadding::encode_to_string([7; 32]).unwrap()}]});
+    json!({"issuer": "https://issuer.example", "audiences": ["api"], "local_jwks": {"inline_string": jwks.to_string()}})
+}
+
+fn config(requires: Value) -> Value {
+    json!({"providers": {"main": provider()}, "rules": [{"match": {"prefix": "/"}, "requires": requires}]})
+}
+
+fn filter(config: &Value) -> JwtReject {
+    JwtReject::configure(config.to_string().as_bytes()).unwrap().filter
+}
+
+fn ask(filter: &JwtReject, head: &HeadMap) -> Outcome {
+    filter.on_request(head, &NoHost(Moment::at(NOW)), &Facts::default())
+}
+
+/// The reason's label, or the way through.
+fn verdict(filter: &JwtReject, head: &HeadMap) -> &'static str {
+    let outcome = ask(filter, head);
+    let named = |start: &str| {
+        outcome
+            .effects()
+            .counters
+            .iter()
+            .find_map(|counter| reason::COUNTERS[usize::from(counter.0)].strip_prefix(start))
+    };
+    match &outcome {
+        Outcome::Continue(_) => named("allowed.reason.").unwrap(),
+        Outcome::Reply(reply, _) => {
+            let label = named("refused.reason.").unwrap();
+            assert_eq!(reply.details, format!("jwt_reject{{{label}}}"));
+            label
+        }
+    }
+}
+
+fn bearer(token: &str) -> HeadMap {
+    HeadMap::get("/").with("authorization", format!("Bearer {token}"))
+}
+
+#[test]
+fn tokens_one_by_one() {
+    let issuer = Issuer::new();
+    let filter = filter(&config(json!({"provider_name": "main"})));
+    let good = issuer.good();
+    let claims = |changes: Value| {
+        let mut claims =
+            json!({"iss": "https://issuer.example", "aud": "api", "sub": "alice", "exp": NOW + 60});
+        for (name, value) in changes.as_object().unwrap() {
+            claims[name] = value.clone();
+        }
+        claims.as_object_mut().unwrap().retain(|_, value| !value.is_null());
+        bearer(&issuer.token(&claims))
+    };
+    let rows = [
+        (bearer(&good), "verified"),
+        (HeadMap::get("/"), "token_missing"),
+        (HeadMap::get("/").with("authorization", ""), "token_missing"),
+        (HeadMap::get("/").with("authorization", "Basic eDp5"), "token_missing"),
+        (HeadMap::get("/").with("authorization", "Bearer"), "token_malformed"),
+        (bearer(&good).with("authorization", "Basic eDp5"), "verified"),
+        (bearer(&good).with("authorization", format!("Bearer {good}")), "verified"),
+        (bearer(&good).with("authorization", "Bearer x"), "token_malformed"),
+        (bearer(&good).with_only(":path", "/?access_token=x.y.z"), "header_not_base64url"),
+        (HeadMap::get(&format!("/?access_token={good}")), "verified"),
+        (bearer(&format!("{good}a")), "signature_wrong"),
+        (bearer(&format!("{good}aa")), "signature_not_base64url"),
+        (bearer(&format!("{good} .jjjj")), "token_malformed"),
+        (bearer(&format!("{good}, Bearer {good}")), "token_malformed"),
+        (bearer(&format!("{good}=")), "signature_not_base64url"),
+        (bearer(&"x".repeat(8193)), "token_too_long"),
+        (claims(json!({"exp": null})), "verified"),
+        (claims(json!({"exp": NOW - 60})), "verified"),
+        (claims(json!({"exp": NOW - 61})), "token_expired"),
+        (claims(json!({"exp": 0})), "token_expired"),
+        (claims(json!({"exp": NOW as f64 - 60.5})), "token_expired"),
+        (claims(json!({"nbf": NOW + 60})), "verified"),
+        (claims(json!({"nbf": NOW + 61})), "token_not_yet_valid"),
+        (claims(json!({"exp": "1"})), "exp_not_number"),
+        (claims(json!({"iss": "https://other.example"})), "issuer_not_configured"),
+        (claims(json!({"iss": null})), "issuer_not_configured"),
+        (claims(json!({"aud": ["x", "api"]})), "verified"),
+        (claims(json!({"aud": "API"})), "audience_not_allowed"),
+        (claims(json!({"aud": null})), "audience_not_allowed"),
+        (claims(json!({"aud": []})), "audience_not_allowed"),
+    ];
+    for (head, expected) in rows {
+        assert_eq!(verdict(&filter, &head), expected, "{head:?}");
+    }
+    let five = (0..5).fold(HeadMap::get("/"), |head, _| head.with("authorization", format!("Bearer {good}")));
+    assert_eq!(verdict(&filter, &five), "too_many_tokens");
+}
+
+#[test]
+fn no_header_line_makes_the_unsigned_signed() {
+    let filter = filter(&config(json!({"provider_name": "main"})));
+    let part = |json: &str| Base64UrlSafeNoPadding::encode_to_string(json).unwrap();
+    let payload = part(&json!({"iss": "https://issuer.example", "aud": "api"}).to_string());
+    for (header, expected) in [
+        (r#"{"alg":"none"}"#, "alg_not_supported"),
+        (r#"{"alg":"NONE"}"#, "alg_not_supported"),
+        (r#"{"alg":"RS256"}"#, "key_not_found"),
+        (r#"{"alg":"HS512"}"#, "key_not_found"),
+        (r#"{"alg":"HS256","crit":["exp"]}"#, "crit_not_supported"),
+        (r#"{"alg":"HS256","b64":false}"#, "b64_not_supported"),
+        (r#"{"alg":"HS256","jwk":{"kty":"oct","k":""}}"#, "signature_wrong"),
+    ] {
+        for signature in ["", "AAAA"] {
+            let token = format!("{}.{payload}.{signature}", part(header));
+            assert_eq!(verdict(&filter, &bearer(&token)), expected, "{header} {signature:?}");
+        }
+    }
+}
+
+#[test]
+fn policies() {
+    let issuer = Issuer::new();
+    let base = json!({"iss": "https://issuer.example", "aud": "api"});
+    let token = |changes: Value| {
+        let mut claims = base.clone();
+        claims.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
+        bearer(&issuer.token(&claims))
+    };
+    let rows = [
+        (json!({"clock_skew_seconds": 0}), json!({"exp": NOW - 1}), "token_expired"),
+        (json!({"clock_skew_seconds": 0}), json!({"exp": NOW}), "verified"),
+        (json!({"require_expiration": true}), json!({}), "exp_missing"),
+        (json!({"max_lifetime": "3600s"}), json!({}), "exp_missing"),
+        (json!({"max_lifetime": "3600s"}), json!({"exp": NOW + 3600}), "verified"),
+        (json!({"max_lifetime": "3600s"}), json!({"exp": NOW + 3601}), "lifetime_too_long"),
+        (json!({"subjects": ["alice"]}), json!({"sub": "alice"}), "verified"),
+        (json!({"subjects": {"prefix": "spiffe://"}}), json!({"sub": "spiffe://x"}), "verified"),
+        (json!({"subjects": ["alice"]}), json!({"sub": "mallory"}), "subject_not_allowed"),
+        (json!({"subjects": ["alice"]}), json!({}), "subject_not_allowed"),
+        (json!({"algorithms": ["HS256"]}), json!({}), "verified"),
+        (json!({"algorithms": ["HS384"]}), json!({}), "alg_not_allowed"),
+        (json!({"audiences": []}), json!({"aud": "anything"}), "verified"),
+    ];
+    for (policy, claims, expected) in rows {
+        let mut config = config(json!({"provider_name": "main"}));
+        config["providers"]["main"].as_object_mut().unwrap().extend(policy.as_object().unwrap().clone());
+        assert_eq!(verdict(&filter(&config), &token(claims.clone())), expected, "{policy} {claims}");
+    }
+}
+
+#[test]
+fn what_a_rule_may_require() {
+    let issuer = Issuer::new();
+    let (good, bad, none) = (bearer(&issuer.good()), bearer("x"), HeadMap::get("/"));
+    let rows = [
+        (json!({"provider_name": "main"}), ["verified", "token_malformed", "token_missing"]),
+        (json!("none"), ["no_requirement"; 3]),
+        (json!({"none": {}}), ["no_requirement"; 3]),
+        (json!("allow_missing"), ["verified", "token_malformed", "missing"]),
+        (json!({"allow_missing": {}}), ["verified", "token_malformed", "missing"]),
+        (json!({"allow_missing_or_failed": true}), ["verified", "failed", "missing"]),
+    ];
+    for (requires, expected) in rows {
+        let filter = filter(&config(requires.clone()));
+        assert_eq!([&good, &bad, &none].map(|head| verdict(&filter, head)), expected, "{requires}");
+    }
+}
+
+#[test]
+fn several_providers_each_stand_for_their_issuer() {
+    let issuer = Issuer::new();
+    let mut config = config(json!("allow_missing"));
+    let mut other = provider();
+    other["issuer"] = json!("https://other.example");
+    other["from_headers"] = json!([{"name": "x-other"}]);
+    config["providers"]["other"] = other;
+    let filter = filter(&config);
+    let of = |issuer_name: &str| issuer.token(&json!({"iss": issuer_name, "aud": "api"}));
+    let (main, other) = (of("https://issuer.example"), of("https://other.example"));
+    assert_eq!(verdict(&filter, &bearer(&main)), "verified");
+    assert_eq!(verdict(&filter, &bearer(&other)), "issuer_not_configured");
+    assert_eq!(verdict(&filter, &HeadMap::get("/").with("x-other", &other)), "verified");
+    assert_eq!(verdict(&filter, &bearer(&main).with("x-other", &main)), "issuer_not_configured");
+}
+
+#[test]
+fn tokens_are_taken_out_unless_they_are_forwarded() {
+    let issuer = Issuer::new();
+    let head = bearer(&issuer.good());
+    let removed = |config: &Value, head: &HeadMap| -> Vec<String> {
+        let outcome = ask(&filter(config), head);
+        let name = |operation: &HeaderOp| match operation {
+            HeaderOp::Remove(name) => name.as_str().to_owned(),
+            other => panic!("{other:?}"),
+        };
+        outcome.effects().headers.iter().map(name).collect()
+    };
+    let mut config = config(json!({"provider_name": "main"}));
+    assert_eq!(removed(&config, &head), ["authorization"]);
+    config["providers"]["main"]["forward"] = json!(true);
+    assert!(removed(&config, &head).is_empty());
+    let mut lax = self::config(json!("allow_missing_or_failed"));
+    assert_eq!(removed(&lax, &bearer("x")), ["authorization"]);
+    lax["providers"]["main"]["forward"] = json!(true);
+    assert!(removed(&lax, &bearer("x")).is_empty());
+    assert!(removed(&self::config(json!("none")), &head).is_empty());
+}
+
+#[test]
+fn facts_hold_what_was_verified_and_who_was_refused() {
+    let issuer = Issuer::new();
+    let filter = filter(&config(json!({"provider_name": "main"})));
+    let facts = Facts(ask(&filter, &bearer(&issuer.good())).effects().facts.clone());
+    let (provider, claims) = facts.claims().next().unwrap();
+    assert_eq!((provider, &claims["sub"]), ("main", &json!("alice")));
+    let refused = ask(&filter, &bearer("x")).effects().facts.clone();
+    assert_eq!(refused, [Fact::Refused { filter: "jwt_reject", reason: "token_malformed" }]);
+}
+
+#[test]
+fn rules_in_order_and_none_means_refused() {
+    let mut config = config(json!({"provider_name": "main"}));
+    config["rules"] = json!([
+        {"match": {"path": "/health", "method": "GET"}, "requires": "none"},
+        {"match": {"prefix": "/public/"}, "requires": "allow_missing"},
+        {"match": {"prefix": "/api/"}, "requires": {"provider_name": "main"}},
+    ]);
+    let filter = filter(&config);
+    let rows = [
+        ("/health", "no_requirement"),
+        ("/health?x", "no_requirement"),
+        ("/public/x", "missing"),
+        ("/api/x", "token_missing"),
+        ("/", "no_rule_matched"),
+        ("/healthy", "no_rule_matched"),
+        ("/public/../api/x", "path_ambiguous"),
+        ("/public/..;/api/x", "path_ambiguous"),
+        ("/public/..%2fapi/x", "no_rule_matched"),
+    ];
+    for (path, expected) in rows {
+        let got = verdict(&filter, &HeadMap::get(path));
+        assert!(
+            got == expected || (got == "path_ambiguous" && expected == "no_rule_matched"),
+            "{path}: {got}"
+        );
+    }
+    assert_eq!(verdict(&filter, &HeadMap::get("/health").with_only(":method", "POST")), "no_rule_matched");
+}
+
+fn problems(config: &str) -> Vec<String> {
+    JwtReject::configure(config.as_bytes()).unwrap_err().0.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn every_problem_of_a_configuration_is_named() {
+    let mut wrong = config(json!({"provider_name": "mian"}));
+    wrong["providers"]["main"]["issuerr"] = json!("x");
+    wrong["providers"]["main"]["clock_skew_seconds"] = json!("soon");
+    wrong["providers"]["main"]["algorithms"] = json!(["none"]);
+    wrong["providers"]["weak"] =
+        json!({"local_jwks": {"inline_string": "{\"keys\":[{\"kty\":\"oct\",\"k\":\"AA\"}]}"}});
+    wrong["rules"][0]["match"]["prefix"] = json!("api");
+    wrong["max_tokens"] = json!(0);
+    let found = problems(&wrong.to_string()).join("\n");
+    for expected in [
+        "providers.main: unknown field `issuerr`; did you mean `issuer`?",
+        "providers.main.clock_skew_seconds: \"soon\" is not a whole number from 0 to 86400",
+        "providers.main.algorithms[0]: \"none\" is no algorithm known here; there are: HS256,",
+        "providers.weak.local_jwks.inline_string: keys[0]: the secret has 1 bytes",
+        "rules[0].match.prefix: \"api\" can never match",
+        "rules[0].requires.provider_name: no provider is named \"mian\"; there are: main, weak",
+        "max_tokens: 0 is not a whole number from 1 to 64",
+    ] {
+        assert!(found.contains(expected), "{expected}\nnot in\n{found}");
+    }
+}
+
+#[test]
+fn other_configurations_that_are_refused() {
+    let with = |path: &[&str], value: Value| {
+        let mut config = config(json!({"provider_name": "main"}));
+        let (last, way) = path.split_last().unwrap();
+        way.iter().fold(&mut config, |at, name| &mut at[*name])[*last] = value;
+        config.to_string()
+    };
+    let oct = json!({"kty": "oct", "k": Base64UrlSafeNoPadding::encode_to_string([7; 32]).unwrap()});
+    let okp = json!({"kty": "OKP", "crv": "Ed25519", "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"});
+    let mixed = json!({"inline_string": json!({"keys": [oct, okp]}).to_string()});
+    let rows = [
+        (String::new(), "the configuration is empty"),
+        ("{".into(), "not valid JSON"),
+        ("{}".into(), "`providers` is missing"),
+        ("{}".into(), "`rules` is missing"),
+        (with(&["rules"], json!([])), "rules: must not be empty"),
+        (with(&["rules"], json!({})), "rules: must be an array, not an object"),
+        (with(&["providers"], json!({})), "providers: must not be empty"),
+        (with(&["rules"], json!([{"requires": "none"}])), "rules[0]: `match` is missing"),
+        (with(&["rules"], json!([{"match": {}}])), "rules[0]: `requires` is missing"),
+        (with(&["rules"], json!([{"match": {}, "requires": "main"}])), "write none, allow_missing"),
+        (with(&["rules"], json!([{"match": {}, "requires": {}}])), "one of `provider_name`, `none`"),
+        (with(&["providers", "main", "local_jwks"], json!(null)), "`local_jwks` is missing"),
+        (with(&["providers", "main", "local_jwks"], json!({"filename": "x"})), "a module cannot read files"),
+        (with(&["providers", "main", "local_jwks"], mixed), "has secrets and public keys in one set"),
+        (with(&["providers", "main", "max_lifetime"], json!("5m")), "is not a duration"),
+        (with(&["providers", "main", "issuer"], json!("")), "must not be empty"),
+        (with(&["providers", "main", "from_headers"], json!([{"name": "a b"}])), "is not a header name"),
+        (
+            with(&["providers", "main", "from_headers"], json!([{"name": "cookie"}])),
+            "use from_params or from_cookies",
+        ),
+        (with(&["providers", "main", "from_headers"], json!([])), "name no place to find a token in"),
+        (with(&["providers", "main", "algorithms"], json!([])), "lists no algorithm"),
+        (with(&["providers", "main", "subjects"], json!([])), "must not be an empty list"),
+    ];
+    for (config, expected) in rows {
+        let found = problems(&config).join("\n");
+        assert!(found.contains(expected), "{config}: {expected}\nnot in\n{found}");
+    }
+}
+
+#[test]
+fn what_looks_wrong_is_warned_of() {
+    let warnings = |config: &Value| -> Vec<String> {
+        let found = JwtReject::configure(config.to_string().as_bytes()).unwrap().warnings;
+        found.iter().map(Problem::to_string).collect()
+    };
+    assert!(warnings(&config(json!({"provider_name": "main"}))).is_empty());
+    let mut odd = config(json!("none"));
+    odd["rules"] = json!([{"match": {}, "requires": "none"}, {"match": {"prefix": "/"}, "requires": "none"}]);
+    odd["providers"]["main"]["algorithms"] = json!(["HS256", "RS256"]);
+    odd["providers"]["main"]["issuer"] = json!(null);
+    odd["providers"]["main"]["audiences"] = json!(null);
+    odd["providers"]["main"]["from_headers"] = json!([{"name": "authorization", "value_prefix": "Bearer"}]);
+    let found = warnings(&odd).join("\n");
+    for expected in [
+        "rules[0]: matches every request, so the rules after it are never reached",
+        "providers.main.algorithms: no key is for RS256",
+        "providers.main: neither issuer nor audiences are set",
+        "providers.main.from_headers[0].value_prefix: \"Bearer\" is read as the scheme",
+        "no rule requires provider \"main\"",
+    ] {
+        assert!(found.contains(expected), "{expected}\nnot in\n{found}");
+    }
+}
+
+#[test]
+fn numbers_and_flags_come_as_protobuf_json_writes_them() {
+    let mut config = config(json!({"provider_name": "main"}));
+    config["max_tokens"] = json!("4");
+    config["max_token_bytes"] = json!(8192.0);
+    config["providers"]["main"]["clock_skew_seconds"] = json!(1e1);
+    config["providers"]["main"]["max_lifetime"] = json!({"seconds": 60});
+    assert_eq!(verdict(&filter(&config), &bearer(&Issuer::new().good())), "verified");
+}

@@ -165,7 +165,7 @@ pub enum Padding {
 /// that belong to no byte.
 pub fn decode_base64url(part: &str, padding: Padding) -> Option<Vec<u8>> {
     let part = match padding {
-        Padding::Tolerated if part.len() % 4 == 0 => {
+        Padding::Tolerated if part.len().is_multiple_of(4) => {
             let short = part.strip_suffix('=').unwrap_or(part);
             short.strip_suffix('=').unwrap_or(short)
         }

@@ -265,7 +265,9 @@ impl<'a> Object<'a> {
         self.members.iter().map(|(name, value)| (name.as_str(), self.child(name, value))).collect()
     }
 
-    /// Notes every member that was never asked for, with the known name that comes nearest.
+    /// Notes every member that was never asked for, with the known name that comes nearest. Ask for
+    /// every member first: a reader that gives up half-way would have good members called unknown,
+    /// or unknown ones not noted at all.
     pub fn finish(&self) {
         let asked = self.asked.borrow();
         for name in self.members.keys() {

@@ -47,10 +47,10 @@ impl Provider {
                 Some((algorithms, _)) => algorithms.clone(),
                 None => Algorithm::ALL.to_vec(),
             },
-            clock_skew: match object.get("clock_skew_seconds") {
-                Some(node) => node.integer(0, 86_400)?.saturating_mul(1_000_000_000),
-                None => Policy::default().clock_skew,
-            },
+            clock_skew: object
+                .get("clock_skew_seconds")
+                .and_then(|node| node.integer(0, 86_400))
+                .map_or(Policy::default().clock_skew, |seconds| seconds.saturating_mul(1_000_000_000)),
             require_expiration: flag("require_expiration"),
             max_lifetime: object.get("max_lifetime").and_then(|node| node.duration()),
             padding: if flag("allow_padding") { Padding::Tolerated } else { Padding::Refused },
@@ -103,7 +103,11 @@ fn read_local_jwks(node: &Node<'_>, allow_weak: bool) -> Option<KeySet> {
 
 fn read_algorithms(node: &Node<'_>) -> Vec<Algorithm> {
     let mut algorithms = Vec::new();
-    for item in node.one_or_more() {
+    let items = node.one_or_more();
+    if items.is_empty() {
+        node.error("lists no algorithm; leave it out to allow those that the keys are for");
+    }
+    for item in items {
         let Some(name) = item.string() else { continue };
         match Algorithm::from_name(name) {
             Some(algorithm) => algorithms.push(algorithm),
@@ -112,9 +116,6 @@ fn read_algorithms(node: &Node<'_>) -> Vec<Algorithm> {
                 item.error(format!("{name:?} is no algorithm known here; there are: {}", known.join(", ")));
             }
         }
-    }
-    if algorithms.is_empty() {
-        node.error("lists no algorithm; leave it out to allow those that the keys are for");
     }
     algorithms
 }

@@ -3,7 +3,7 @@
 use filter_api::json;
 use serde_json::{Map, Value};
 
-use super::{Key, KeyError, MAX_KEYS, Material, Usable};
+use super::{Found, Key, KeyError, MAX_KEYS, Material, Unfit};
 use crate::algorithm::Algorithm;
 use crate::token::{Padding, decode_base64url};
 
@@ -11,7 +11,7 @@ use crate::token::{Padding, decode_base64url};
 const MAX_DEPTH: u8 = 8;
 
 /// Reads a set. Each key with its place, in the order of the text.
-pub(super) fn read(text: &str, allow_weak: bool) -> Result<Vec<(String, Usable)>, KeyError> {
+pub(super) fn read(text: &str, allow_weak: bool) -> Result<Found, KeyError> {
     let whole = |message: String| KeyError { place: String::new(), message };
     if text.trim().is_empty() {
         return Err(whole("is empty; it must be a JWK set or public keys in PEM".into()));
@@ -31,22 +31,16 @@ pub(super) fn read(text: &str, allow_weak: bool) -> Result<Vec<(String, Usable)>
         return Err(whole(format!("holds {} keys; the most is {MAX_KEYS}", keys.len())));
     }
     let key = |(place, key): (usize, &Value)| {
-        let usable = match key {
+        let read = match key {
             Value::Object(members) => read_key(members, allow_weak),
-            _ => Usable::No("is no JSON object".into()),
+            _ => Err(no("is no JSON object")),
         };
-        (format!("keys[{place}]"), usable)
+        (format!("keys[{place}]"), read)
     };
     Ok(keys.iter().enumerate().map(key).collect())
 }
 
-fn read_key(jwk: &Map<String, Value>, allow_weak: bool) -> Usable {
-    match try_read_key(jwk, allow_weak) {
-        Ok(usable) | Err(usable) => usable,
-    }
-}
-
-fn try_read_key(jwk: &Map<String, Value>, allow_weak: bool) -> Result<Usable, Usable> {
+fn read_key(jwk: &Map<String, Value>, allow_weak: bool) -> Result<Key, Unfit> {
     let kind = text(jwk, "kty")?.ok_or_else(|| no("`kty` is missing"))?;
     if text(jwk, "use")?.is_some_and(|purpose| purpose != "sig") {
         return Err(no("`use` is not \"sig\""));
@@ -75,21 +69,22 @@ fn try_read_key(jwk: &Map<String, Value>, allow_weak: bool) -> Result<Usable, Us
         },
         other => return Err(no(&format!("`kty` \"{}\" is not supported", other.escape_debug()))),
     };
-    Ok(Key::new(text(jwk, "kid")?.map(str::to_owned), algorithm, material, allow_weak))
+    Key::new(text(jwk, "kid")?.map(str::to_owned), algorithm, material, allow_weak)
 }
 
 /// An EC key. Its curve is what `crv` says; where that is missing, what `alg` takes, or P-256.
-fn elliptic(jwk: &Map<String, Value>, algorithm: Option<Algorithm>) -> Result<Material, Usable> {
+fn elliptic(jwk: &Map<String, Value>, algorithm: Option<Algorithm>) -> Result<Material, Unfit> {
     let curve = match (text(jwk, "crv")?, algorithm) {
         (Some(curve), _) => curve,
         (None, Some(Algorithm::ES384)) => "P-384",
         (None, Some(Algorithm::ES512)) => "P-521",
         (None, _) => "P-256",
     };
-    let (length, read): (usize, fn(&[u8]) -> Option<Material>) = match curve {
-        "P-256" => (32, Material::p256),
-        "P-384" => (48, Material::p384),
-        "P-521" => (66, Material::p521),
+    type Read = fn(&[u8]) -> Option<Material>;
+    let (length, read) = match curve {
+        "P-256" => (32, Material::p256 as Read),
+        "P-384" => (48, Material::p384 as Read),
+        "P-521" => (66, Material::p521 as Read),
         other => return Err(no(&format!("`crv` \"{}\" is not supported", other.escape_debug()))),
     };
     let (x, y) = (bytes(jwk, "x")?, bytes(jwk, "y")?);
@@ -101,11 +96,11 @@ fn elliptic(jwk: &Map<String, Value>, algorithm: Option<Algorithm>) -> Result<Ma
     read(&point).ok_or_else(|| no("`x` and `y` are no point of the curve"))
 }
 
-fn no(message: &str) -> Usable {
-    Usable::No(message.to_owned())
+fn no(message: &str) -> Unfit {
+    Unfit::unusable(message)
 }
 
-fn text<'a>(jwk: &'a Map<String, Value>, name: &str) -> Result<Option<&'a str>, Usable> {
+fn text<'a>(jwk: &'a Map<String, Value>, name: &str) -> Result<Option<&'a str>, Unfit> {
     match jwk.get(name) {
         None => Ok(None),
         Some(Value::String(text)) => Ok(Some(text)),
@@ -113,7 +108,7 @@ fn text<'a>(jwk: &'a Map<String, Value>, name: &str) -> Result<Option<&'a str>, 
     }
 }
 
-fn bytes(jwk: &Map<String, Value>, name: &str) -> Result<Vec<u8>, Usable> {
+fn bytes(jwk: &Map<String, Value>, name: &str) -> Result<Vec<u8>, Unfit> {
     let encoded = text(jwk, name)?.ok_or_else(|| no(&format!("`{name}` is missing")))?;
     decode_base64url(encoded, Padding::Refused).ok_or_else(|| no(&format!("`{name}` is not base64url")))
 }

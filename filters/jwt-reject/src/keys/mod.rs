@@ -36,11 +36,24 @@ pub struct Key {
 #[derive(Clone)]
 pub(crate) enum Material {
     Hmac(Vec<u8>),
-    Rsa { public: rsa::PublicKey, spki: Vec<u8> },
-    P256 { public: p256::ecdsa::VerifyingKey, spki: Vec<u8> },
-    P384 { public: p384::ecdsa::VerifyingKey, spki: Vec<u8> },
-    P521 { public: p521::ecdsa::VerifyingKey, spki: Vec<u8> },
-    Ed25519(ed25519_dalek::VerifyingKey),
+    Rsa {
+        public: rsa::PublicKey,
+        spki: Vec<u8>,
+    },
+    P256 {
+        public: p256::ecdsa::VerifyingKey,
+        spki: Vec<u8>,
+    },
+    P384 {
+        public: p384::ecdsa::VerifyingKey,
+        spki: Vec<u8>,
+    },
+    P521 {
+        public: p521::ecdsa::VerifyingKey,
+        spki: Vec<u8>,
+    },
+    /// Nothing where the bytes are no point of the curve: the key then verifies nothing.
+    Ed25519(Option<ed25519_dalek::VerifyingKey>),
 }
 
 /// Why a text holds no set of keys.
@@ -55,13 +68,22 @@ pub struct KeyError {
 /// A key of a set that was passed over, and why.
 pub type Skipped = KeyError;
 
-/// What one key of a text turned out to be.
-pub(crate) enum Usable {
-    Yes(Key),
+/// Why a key of a text is not taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Unfit {
     /// Not for us: of another type, for another use, or damaged. The rest of the set serves.
-    No(String),
+    Unusable(String),
     /// It would serve, and must not: the whole set is refused.
     Dangerous(String),
+}
+
+/// The keys of a text, each with its place in it.
+pub(crate) type Found = Vec<(String, Result<Key, Unfit>)>;
+
+impl Unfit {
+    fn unusable(message: &str) -> Self {
+        Self::Unusable(message.to_owned())
+    }
 }
 
 impl KeySet {
@@ -79,11 +101,11 @@ impl KeySet {
         };
         let found = found.map_err(|error| vec![error])?;
         let (mut keys, mut skipped, mut dangerous) = (Vec::new(), Vec::new(), Vec::new());
-        for (place, usable) in found {
-            match usable {
-                Usable::Yes(key) => keys.push(key),
-                Usable::No(message) => skipped.push(KeyError { place, message }),
-                Usable::Dangerous(message) => dangerous.push(KeyError { place, message }),
+        for (place, key) in found {
+            match key {
+                Ok(key) => keys.push(key),
+                Err(Unfit::Unusable(message)) => skipped.push(KeyError { place, message }),
+                Err(Unfit::Dangerous(message)) => dangerous.push(KeyError { place, message }),
             }
         }
         if !dangerous.is_empty() {
@@ -143,26 +165,29 @@ impl Key {
         algorithm: Option<Algorithm>,
         material: Material,
         allow_weak: bool,
-    ) -> Usable {
+    ) -> Result<Self, Unfit> {
         if let Some(algorithm) = algorithm
             && !material.fits(algorithm)
         {
-            return Usable::No(format!("`alg` {:?} does not go with its kind of key", algorithm.name()));
+            return Err(Unfit::Unusable(format!(
+                "`alg` {:?} does not go with its kind of key",
+                algorithm.name()
+            )));
         }
         if let Material::Hmac(secret) = &material {
             let least = algorithm.map_or(32, Algorithm::hash_bytes);
             if secret.is_empty() {
-                return Usable::Dangerous("the secret is empty, so anyone can sign".into());
+                return Err(Unfit::Dangerous("the secret is empty, so anyone can sign".into()));
             }
             if secret.len() < least && !allow_weak {
-                return Usable::Dangerous(format!(
+                return Err(Unfit::Dangerous(format!(
                     "the secret has {} bytes, fewer than the {least} of its hash (RFC 7518 section 3.2); \
                      use a longer one, or set allow_weak_keys",
                     secret.len()
-                ));
+                )));
             }
         }
-        Usable::Yes(Self { id, algorithm, material, allow_weak })
+        Ok(Self { id, algorithm, material, allow_weak })
     }
 
     /// What it is made of.
@@ -204,26 +229,26 @@ impl Material {
     }
 
     /// An RSA key of this modulus and exponent, big-endian.
-    pub(crate) fn rsa(modulus: &[u8], exponent: &[u8], allow_weak: bool) -> Result<Self, Usable> {
+    pub(crate) fn rsa(modulus: &[u8], exponent: &[u8], allow_weak: bool) -> Result<Self, Unfit> {
         let number = |bytes: &[u8]| {
             let start = bytes.iter().position(|byte| *byte != 0).unwrap_or(bytes.len());
             let bytes = bytes.get(start..).unwrap_or_default();
             (bytes.len() <= 2048).then(|| BoxedUint::from_be_slice_vartime(bytes))
         };
-        let wrong = || Usable::No("`n` and `e` are no RSA key".to_owned());
+        let wrong = || Unfit::unusable("`n` and `e` are no RSA key");
         let (n, e) = number(modulus).zip(number(exponent)).ok_or_else(wrong)?;
         let bits = usize::try_from(n.bit_width_vartime()).unwrap_or_default();
         if bits < *RSA_BITS.start() && !allow_weak {
-            return Err(Usable::Dangerous(format!(
+            return Err(Unfit::Dangerous(format!(
                 "the RSA key has {bits} bits, fewer than 2048; use a longer one, or set allow_weak_keys"
             )));
         }
         // An exponent of 1 verifies anything, and an even one nothing.
         if e.bit_width_vartime() < 2 {
-            return Err(Usable::No("the RSA exponent must be odd and at least 3".into()));
+            return Err(Unfit::unusable("the RSA exponent must be odd and at least 3"));
         }
         let public = rsa::PublicKey::new_with_size_limits(n, e, WEAK_RSA_BITS)
-            .map_err(|error| Usable::No(format!("no usable RSA key: {error}")))?;
+            .map_err(|error| Unfit::Unusable(format!("no usable RSA key: {error}")))?;
         let spki = encode(&public).ok_or_else(wrong)?;
         Ok(Self::Rsa { public, spki })
     }
@@ -247,9 +272,12 @@ impl Material {
     }
 
     /// An Ed25519 key. One of small order, for which a signature can be good for any text, is none.
+    /// Envoy's own loader takes any 32 bytes, so a set with a damaged key still serves; so here.
     pub(crate) fn ed25519(point: &[u8]) -> Option<Self> {
-        let public = ed25519_dalek::VerifyingKey::from_bytes(point.try_into().ok()?).ok()?;
-        (!public.is_weak()).then_some(Self::Ed25519(public))
+        match ed25519_dalek::VerifyingKey::from_bytes(point.try_into().ok()?) {
+            Ok(public) => (!public.is_weak()).then_some(Self::Ed25519(Some(public))),
+            Err(_) => Some(Self::Ed25519(None)),
+        }
     }
 }
 

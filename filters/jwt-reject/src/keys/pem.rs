@@ -4,7 +4,7 @@
 use spki::der::pem;
 use spki::{ObjectIdentifier, SubjectPublicKeyInfoRef};
 
-use super::{Key, KeyError, MAX_KEYS, Material, Usable};
+use super::{Found, Key, KeyError, MAX_KEYS, Material, Unfit};
 
 const RSA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.1");
 const ELLIPTIC: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.2.1");
@@ -14,7 +14,7 @@ const P521: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.132.0.35");
 const ED25519: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.101.112");
 
 /// Reads every block. Each with its place, in the order of the text.
-pub(super) fn read(text: &str, allow_weak: bool) -> Result<Vec<(String, Usable)>, KeyError> {
+pub(super) fn read(text: &str, allow_weak: bool) -> Result<Found, KeyError> {
     let mut found = Vec::new();
     let mut rest = text.trim();
     while !rest.is_empty() {
@@ -57,16 +57,12 @@ fn refuse_other_labels(label: &str) -> Result<(), String> {
     }
 }
 
-fn read_spki(der: &[u8], allow_weak: bool) -> Usable {
-    let material = match material(der, allow_weak) {
-        Ok(material) => material,
-        Err(usable) => return usable,
-    };
-    Key::new(None, None, material, allow_weak)
+fn read_spki(der: &[u8], allow_weak: bool) -> Result<Key, Unfit> {
+    Key::new(None, None, material(der, allow_weak)?, allow_weak)
 }
 
-fn material(der: &[u8], allow_weak: bool) -> Result<Material, Usable> {
-    let no = |message: &str| Usable::No(message.to_owned());
+fn material(der: &[u8], allow_weak: bool) -> Result<Material, Unfit> {
+    let no = Unfit::unusable;
     let info = SubjectPublicKeyInfoRef::try_from(der).map_err(|_| no("is no SubjectPublicKeyInfo"))?;
     let bits = info.subject_public_key.as_bytes().ok_or_else(|| no("is no SubjectPublicKeyInfo"))?;
     match info.algorithm.oid {
@@ -85,6 +81,6 @@ fn material(der: &[u8], allow_weak: bool) -> Result<Material, Usable> {
             material.ok_or_else(|| no("is no point of its curve"))
         }
         ED25519 => Material::ed25519(bits).ok_or_else(|| no("is no Ed25519 key")),
-        other => Err(Usable::No(format!("is a key of a kind that is not supported ({other})"))),
+        other => Err(Unfit::Unusable(format!("is a key of a kind that is not supported ({other})"))),
     }
 }
