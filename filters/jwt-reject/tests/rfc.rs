@@ -1,6 +1,9 @@
 //! The examples of RFC 7515, 7520 and 8037, word for word (`rfc.json`), and their neighbours: each
 //! with every single character of its signature changed.
 
+// All of this is test code, also what is no #[test] itself.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
+
 use filter_api::{Moment, NoHost};
 use jwt_reject::keys::KeySet;
 use jwt_reject::verify::{Policy, Unverified, signature_only};

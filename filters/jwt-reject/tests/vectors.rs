@@ -1,6 +1,9 @@
 //! Outside test data that is not tokens: audiences, times, key sets, and where tokens are. Read
 //! from `../shared/vectors` beside the repository, where it is present.
 
+// All of this is test code, also what is no #[test] itself.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
+
 use std::path::Path;
 
 use filter_api::{Facts, Filter, HeadMap, Moment, NoHost, Outcome};

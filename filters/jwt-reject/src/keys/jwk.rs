@@ -82,17 +82,20 @@ fn elliptic(jwk: &Map<String, Value>, algorithm: Option<Algorithm>) -> Result<Ma
     };
     type Read = fn(&[u8]) -> Option<Material>;
     let (length, read) = match curve {
-        "P-256" => (32, Material::p256 as Read),
+        "P-256" => (32_usize, Material::p256 as Read),
         "P-384" => (48, Material::p384 as Read),
         "P-521" => (66, Material::p521 as Read),
         other => return Err(no(&format!("`crv` \"{}\" is not supported", other.escape_debug()))),
     };
-    let (x, y) = (bytes(jwk, "x")?, bytes(jwk, "y")?);
-    // RFC 7518 section 6.2.1.2: the full size of a coordinate.
-    if x.len() != length || y.len() != length {
-        return Err(no(&format!("`x` and `y` must have {length} bytes each")));
+    let mut point = vec![4];
+    for coordinate in [bytes(jwk, "x")?, bytes(jwk, "y")?] {
+        // RFC 7518 section 6.2.1.2 wants the full size; some issuers drop leading zeros.
+        let missing = length
+            .checked_sub(coordinate.len())
+            .ok_or_else(|| no(&format!("`x` and `y` must have {length} bytes each")))?;
+        point.resize(point.len().saturating_add(missing), 0);
+        point.extend(coordinate);
     }
-    let point: Vec<u8> = std::iter::once(4).chain(x).chain(y).collect();
     read(&point).ok_or_else(|| no("`x` and `y` are no point of the curve"))
 }
 
