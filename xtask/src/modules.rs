@@ -16,10 +16,13 @@ use crate::{lock, process, prune, target_dir, workspace_root};
 /// Every module: the package that it is made of, which is also its name in `dist/`.
 pub const MODULES: &[&str] = &["jwt_reject"];
 
-/// A module as it lies in `dist/`.
+/// Modules that only the tests load. They go to the target folder, not to `dist/`.
+pub const TEST_MODULES: &[&str] = &["signature_probe"];
+
+/// A module, built and pruned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Module {
-    /// One of [`MODULES`].
+    /// One of [`MODULES`] or [`TEST_MODULES`].
     pub name: &'static str,
     /// The file, as an absolute path.
     pub path: PathBuf,
@@ -29,7 +32,7 @@ pub struct Module {
     pub exports: Vec<String>,
 }
 
-/// Builds every module. What is up to date is left alone, to the byte and to the time of its file.
+/// Builds every module of `dist/`. What is up to date is left alone, to the byte and to the time of its file.
 pub fn build() -> Result<Vec<Module>> {
     build_all(MODULES)
 }
@@ -37,8 +40,8 @@ pub fn build() -> Result<Vec<Module>> {
 /// The path of one module, which is built first if it is missing or stale. Once per process and module.
 pub fn ensure(name: &str) -> Result<PathBuf> {
     static BUILT: Mutex<BTreeMap<&str, PathBuf>> = Mutex::new(BTreeMap::new());
-    let Some(name) = MODULES.iter().find(|module| **module == name) else {
-        bail!("no module is named {name:?}; there are {MODULES:?}");
+    let Some(name) = MODULES.iter().chain(TEST_MODULES).find(|module| **module == name) else {
+        bail!("no module is named {name:?}; there are {MODULES:?} and {TEST_MODULES:?}");
     };
     // A panic elsewhere leaves nothing half done here.
     let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
@@ -93,9 +96,14 @@ fn compile(toolchain: &Toolchain, name: &str) -> Result<PathBuf> {
     Ok(toolchain.target_dir().join(TARGET).join("wasm").join(format!("{name}.wasm")))
 }
 
-/// Prunes a compiled module into `dist/`, unless a note in `notes` says that this was done already.
+/// Where a module goes.
+fn folder_of(name: &str) -> PathBuf {
+    if MODULES.contains(&name) { workspace_root().join("dist") } else { target_dir().join("test-modules") }
+}
+
+/// Prunes a compiled module into its folder, unless a note in `notes` says that this was done already.
 fn finish(name: &'static str, raw: &Path, notes: &Path) -> Result<Module> {
-    let path = workspace_root().join("dist").join(format!("{name}.wasm"));
+    let path = folder_of(name).join(format!("{name}.wasm"));
     let compiled = fs::read(raw).with_context(|| format!("could not read {raw:?}"))?;
     let note_path = notes.join(format!("{name}.pruned"));
     // Pruning is done anew only if its input, its code, the library that it uses, or its output is not
