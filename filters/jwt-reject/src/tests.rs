@@ -3,6 +3,7 @@
 use filter_api::config::Problem;
 use filter_api::{HeadMap, HeaderOp, Moment, NoHost};
 use jwt_simple::prelude::*;
+use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
@@ -388,4 +389,51 @@ fn numbers_and_flags_come_as_protobuf_json_writes_them() {
     config["providers"]["main"]["clock_skew_seconds"] = json!(1e1);
     config["providers"]["main"]["max_lifetime"] = json!({"seconds": 60});
     assert_eq!(verdict(&filter(&config), &bearer(&Issuer::new().good())), "verified");
+}
+
+/// Bytes that an attacker might try, most of them near something that means something.
+fn hostile() -> impl Strategy<Value = Vec<u8>> {
+    let good = Issuer::new().good();
+    prop_oneof![
+        proptest::collection::vec(any::<u8>(), 0..200),
+        "(?i)bearer[ \t,]{0,3}[A-Za-z0-9_=.-]{0,80}".prop_map(String::into_bytes),
+        "Bearer eyJ[A-Za-z0-9_-]{0,60}\\.eyJ[A-Za-z0-9_-]{0,60}\\.[A-Za-z0-9_-]{0,60}"
+            .prop_map(String::into_bytes),
+        (0..good.len(), any::<u8>()).prop_map(move |(place, byte)| {
+            let mut changed = good.clone().into_bytes();
+            changed[place] = byte;
+            [b"Bearer ", changed.as_slice()].concat()
+        }),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
+
+    /// The one token that is good is the one that was issued; nothing else gets in, and nothing
+    /// panics.
+    #[test]
+    fn no_bytes_get_in(lines in proptest::collection::vec(hostile(), 0..4), path in "[/?&=.;%a-z0-9_]{0,40}", cookie in hostile()) {
+        let filter = filter(&config(json!({"provider_name": "main"})));
+        let good = format!("Bearer {}", Issuer::new().good());
+        let head = lines.iter().fold(HeadMap::get(&format!("/{path}")).with("cookie", cookie), |head, line| {
+            head.with("authorization", line)
+        });
+        // A line may by chance be the good one, its scheme in another case.
+        if lines.iter().any(|line| line.eq_ignore_ascii_case(good.as_bytes())) {
+            return Ok(());
+        }
+        prop_assert!(matches!(ask(&filter, &head), Outcome::Reply(..)));
+    }
+
+    /// No configuration panics, however it is damaged.
+    #[test]
+    fn no_configuration_panics(place in 0_usize..2000, byte in any::<u8>(), cut in 0_usize..2000) {
+        let mut text = config(json!({"provider_name": "main"})).to_string().into_bytes();
+        let length = text.len();
+        text[place % length] = byte;
+        let _ = JwtReject::configure(&text);
+        text.truncate(cut % length);
+        let _ = JwtReject::configure(&text);
+    }
 }

@@ -43,6 +43,8 @@ impl HostPattern {
         let host = host.strip_suffix(b".").unwrap_or(host);
         match self {
             Self::Any => true,
+            // Two Host lines reach a filter as one value, joined by a comma: neither is to be trusted.
+            _ if host.iter().any(|byte| matches!(byte, b',' | b' ' | b'\t' | b'@' | b'/')) => false,
             Self::Exact(name) => host.eq_ignore_ascii_case(name.as_bytes()),
             Self::Below(suffix) => host
                 .len()

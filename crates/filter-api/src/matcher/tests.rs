@@ -107,6 +107,33 @@ fn conditions() {
 }
 
 #[test]
+fn hosts() {
+    let rows = [
+        ("api.example", "api.example", true),
+        ("api.example", "API.Example:443", true),
+        ("api.example", "api.example.", true),
+        ("api.example", "x.api.example", false),
+        ("*.example", "api.example", true),
+        ("*.example", "a.b.example:80", true),
+        ("*.example", ".example", false),
+        ("*.example", "example", false),
+        ("*.example", "evil.test,api.example", false),
+        ("api.example", "api.example,evil.test", false),
+        ("api.example", "user@api.example", false),
+        ("*", "anything", true),
+        ("*", "", true),
+        ("api.example", "", false),
+        ("[::1]", "[::1]:8080", true),
+        ("[::1]", "[::1]", true),
+    ];
+    for (host, authority, expected) in rows {
+        let head = HeadMap::get("/").with_only(":authority", authority);
+        let matcher = matcher(&format!("{{\"host\":{host:?}}}"));
+        assert_eq!(matcher.matches(&head, &PathView::new(b"/")), expected, "{host} and {authority}");
+    }
+}
+
+#[test]
 fn what_could_never_match_is_refused_with_the_remedy() {
     let rows = [
         (r#"{"prefix":"v1"}"#, "match.prefix: \"v1\" can never match; a path begins with \"/\""),
