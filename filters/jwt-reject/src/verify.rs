@@ -7,7 +7,7 @@
 //! step through an [`Observer`].
 
 use filter_api::config::StringMatcher;
-use filter_api::{Host, Moment};
+use filter_api::Host;
 use serde_json::{Map, Value};
 
 use crate::algorithm::Algorithm;
@@ -113,7 +113,7 @@ impl<'a> Unverified<'a> {
     ) -> Result<(), Reason> {
         allowed_algorithm(&self.header, policy, observer)?;
         let candidates = candidates(&self.header, keys, observer)?;
-        check_time(&self.claims, policy, host.moment())?;
+        check_time(&self.claims, policy, host)?;
         observer.passed(Check::Time);
         check_issuer(&self.claims, policy)?;
         observer.passed(Check::Issuer);
@@ -178,11 +178,14 @@ fn candidates<'k, O: Observer>(
     Ok(candidates)
 }
 
-fn check_time(claims: &Claims, policy: &Policy, moment: Moment) -> Result<(), Reason> {
-    let now = moment.unix_nanos;
+fn check_time(claims: &Claims, policy: &Policy, host: &impl Host) -> Result<(), Reason> {
     if claims.expires.is_none() && (policy.require_expiration || policy.max_lifetime.is_some()) {
         return Err(Reason::ExpMissing);
     }
+    if claims.expires.is_none() && claims.not_before.is_none() {
+        return Ok(());
+    }
+    let now = host.moment().unix_nanos;
     if let Some(expires) = claims.expires {
         if now > expires.saturating_add(policy.clock_skew) {
             return Err(Reason::TokenExpired);
