@@ -1,6 +1,9 @@
 //! The `foregate` command: reads the command line and hands over to the module of the subcommand.
 
+use std::process::ExitCode;
+
 use clap::{Parser, Subcommand};
+use foregate_cli::{echo, jwt, terminal};
 
 /// Tools for gateways that run Foregate filters.
 #[derive(Parser)]
@@ -12,11 +15,17 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    Echo(foregate_cli::echo::Args),
+    Echo(echo::Args),
+    Jwt(jwt::Args),
 }
 
-fn main() -> anyhow::Result<()> {
-    match Cli::parse().command {
-        Command::Echo(args) => foregate_cli::echo::run(&args),
-    }
+fn main() -> ExitCode {
+    let (outcome, on_error) = match Cli::parse().command {
+        Command::Echo(args) => (echo::run(&args).map(|()| ExitCode::SUCCESS), ExitCode::FAILURE),
+        Command::Jwt(args) => (jwt::run(&args), ExitCode::from(jwt::EXIT_USAGE)),
+    };
+    outcome.unwrap_or_else(|error| {
+        eprintln!("error: {}", terminal::harmless(&format!("{error:#}")));
+        on_error
+    })
 }

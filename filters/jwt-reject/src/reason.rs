@@ -163,7 +163,7 @@ reasons! {
     /// `iat`, likewise.
     IatNotNumber "iat_not_number", Some(Payload), 401, "Jwt payload [iat] field is not a positive number of seconds";
     /// The signature is not base64url.
-    SignatureNotBase64url "signature_not_base64url", Some(Shape), 401, "Jwt signature is an invalid Base64url encoded";
+    SignatureNotBase64url "signature_not_base64url", Some(Signature), 401, "Jwt signature is an invalid Base64url encoded";
     /// No key for `kid` and `alg`.
     KeyNotFound "key_not_found", Some(Key), 401, "Jwks doesn't have key to match kid or alg from Jwt";
     /// `exp` is past.

@@ -166,7 +166,11 @@ fn policies() {
     };
     let rows = [
         (json!({"clock_skew_seconds": 0}), json!({"exp": NOW - 1}), "token_expired"),
-        (json!({"clock_skew_seconds": 0}), json!({"exp": NOW}), "verified"),
+        (json!({"clock_skew_seconds": 0}), json!({"exp": NOW}), "token_expired"),
+        (json!({"clock_skew_seconds": 0}), json!({"exp": NOW + 1}), "verified"),
+        (json!({"clock_skew_seconds": 0}), json!({"nbf": NOW}), "verified"),
+        (json!({"clock_skew_seconds": 0}), json!({"nbf": NOW + 1}), "token_not_yet_valid"),
+        (json!({"clock_skew_seconds": 1}), json!({"exp": NOW - 1}), "verified"),
         (json!({"require_expiration": true}), json!({}), "exp_missing"),
         (json!({"max_lifetime": "3600s"}), json!({}), "exp_missing"),
         (json!({"max_lifetime": "3600s"}), json!({"exp": NOW + 3600}), "verified"),

@@ -65,16 +65,29 @@ impl<'a> Parts<'a> {
     }
 }
 
+/// Decodes a header or a payload: base64url of a JSON object. What is in it is another matter.
+///
+/// # Errors
+/// The one reason or the other.
+pub fn decode_object(
+    part: &str,
+    padding: Padding,
+    not_base64url: Reason,
+    not_json: Reason,
+) -> Result<Map<String, Value>, Reason> {
+    let text = decode_base64url(part, padding).ok_or(not_base64url)?;
+    match json::parse(&text, MAX_DEPTH) {
+        Ok(Value::Object(json)) => Ok(json),
+        _ => Err(not_json),
+    }
+}
+
 impl Header {
-    /// Decodes a header.
+    /// Looks for what a header must not have.
     ///
     /// # Errors
-    /// The reasons of [`crate::reason::Check::Header`] and [`crate::reason::Check::Algorithm`].
-    pub fn decode(part: &str, padding: Padding) -> Result<Self, Reason> {
-        let text = decode_base64url(part, padding).ok_or(Reason::HeaderNotBase64url)?;
-        let Ok(Value::Object(json)) = json::parse(&text, MAX_DEPTH) else {
-            return Err(Reason::HeaderNotJson);
-        };
+    /// The reasons of [`crate::reason::Check::Header`].
+    pub fn check(json: &Map<String, Value>) -> Result<(), Reason> {
         // Before anything else is believed: whoever set these meant that the token is not to be
         // read in the ordinary way.
         if json.contains_key("crit") {
@@ -86,6 +99,14 @@ impl Header {
         if json.get("kid").is_some_and(|kid| !kid.is_string()) {
             return Err(Reason::KidNotString);
         }
+        Ok(())
+    }
+
+    /// Reads the algorithm of a header that was checked.
+    ///
+    /// # Errors
+    /// The reasons of [`crate::reason::Check::Algorithm`].
+    pub fn read(json: Map<String, Value>) -> Result<Self, Reason> {
         let name = json.get("alg").and_then(Value::as_str).ok_or(Reason::AlgMissing)?;
         let algorithm = Algorithm::from_name(name).ok_or(Reason::AlgNotSupported)?;
         Ok(Self { json, algorithm })
@@ -98,15 +119,11 @@ impl Header {
 }
 
 impl Claims {
-    /// Decodes a payload.
+    /// Reads a payload's registered claims.
     ///
     /// # Errors
-    /// The reasons of [`crate::reason::Check::Payload`].
-    pub fn decode(part: &str, padding: Padding) -> Result<Self, Reason> {
-        let text = decode_base64url(part, padding).ok_or(Reason::PayloadNotBase64url)?;
-        let Ok(Value::Object(json)) = json::parse(&text, MAX_DEPTH) else {
-            return Err(Reason::PayloadNotJson);
-        };
+    /// The reasons of [`crate::reason::Check::Payload`], but for its being JSON.
+    pub fn read(json: Map<String, Value>) -> Result<Self, Reason> {
         for (name, reason) in
             [("iss", Reason::IssNotString), ("sub", Reason::SubNotString), ("jti", Reason::JtiNotString)]
         {
@@ -192,8 +209,19 @@ fn numeric_date(claim: &Value) -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn encode(text: &str) -> String {
-        Base64UrlUnpadded::encode_string(text.as_bytes())
+    fn decode(text: &str, not_json: Reason) -> Result<Map<String, Value>, Reason> {
+        let part = Base64UrlUnpadded::encode_string(text.as_bytes());
+        decode_object(&part, Padding::Refused, Reason::HeaderNotBase64url, not_json)
+    }
+
+    fn claims(text: &str) -> Result<Claims, Reason> {
+        Claims::read(decode(text, Reason::PayloadNotJson)?)
+    }
+
+    fn algorithm(text: &str) -> Result<Algorithm, Reason> {
+        let json = decode(text, Reason::HeaderNotJson)?;
+        Header::check(&json)?;
+        Header::read(json).map(|header| header.algorithm)
     }
 
     #[test]
@@ -256,8 +284,7 @@ mod tests {
             (r#"{"alg":"HS256","b64":true}"#, Err(Reason::B64NotSupported)),
         ];
         for (text, expected) in rows {
-            let got = Header::decode(&encode(text), Padding::Refused).map(|header| header.algorithm);
-            assert_eq!(got, expected, "{text}");
+            assert_eq!(algorithm(text), expected, "{text}");
         }
     }
 
@@ -293,7 +320,7 @@ mod tests {
             (r#"{"iat":"x"}"#, Some(Reason::IatNotNumber)),
         ];
         for (text, expected) in rows {
-            assert_eq!(Claims::decode(&encode(text), Padding::Refused).err(), expected, "{text}");
+            assert_eq!(claims(text).err(), expected, "{text}");
         }
     }
 
@@ -306,16 +333,16 @@ mod tests {
             ("1.79599E9", 1_795_990_000_000_000_000),
         ];
         for (text, nanos) in rows {
-            let claims = Claims::decode(&encode(&format!("{{\"exp\":{text}}}")), Padding::Refused).unwrap();
-            assert_eq!(claims.expires, Some(nanos), "{text}");
+            let read = claims(&format!("{{\"exp\":{text}}}")).unwrap();
+            assert_eq!(read.expires, Some(nanos), "{text}");
         }
-        let far = Claims::decode(&encode(r#"{"exp":253402300799}"#), Padding::Refused).unwrap();
+        let far = claims(r#"{"exp":253402300799}"#).unwrap();
         assert_eq!(far.expires, Some(u64::MAX));
     }
 
     #[test]
     fn depth_is_capped() {
         let deep = format!("{{\"a\":{}{}}}", "[".repeat(100_000), "]".repeat(100_000));
-        assert_eq!(Claims::decode(&encode(&deep), Padding::Refused), Err(Reason::PayloadNotJson));
+        assert_eq!(claims(&deep), Err(Reason::PayloadNotJson));
     }
 }

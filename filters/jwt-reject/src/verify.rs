@@ -6,15 +6,15 @@
 //! The first that fails is the reason. `foregate jwt check` runs this very code, and learns each
 //! step through an [`Observer`].
 
-use filter_api::config::StringMatcher;
 use filter_api::Host;
+use filter_api::config::StringMatcher;
 use serde_json::{Map, Value};
 
 use crate::algorithm::Algorithm;
 use crate::keys::{Key, KeySet};
 use crate::reason::{Check, CheckedBy, Reason};
 use crate::signature;
-use crate::token::{Claims, Header, Padding, Parts, decode_base64url};
+use crate::token::{Claims, Header, Padding, Parts, decode_base64url, decode_object};
 
 /// Whose tokens are accepted, and which.
 #[derive(Debug, Clone)]
@@ -54,9 +54,9 @@ impl Default for Policy {
 
 /// Learns what is found in a token and how far it gets.
 pub trait Observer {
-    /// The header was decoded.
+    /// The header was decoded; whether it is good comes next.
     fn header(&mut self, _: &Map<String, Value>) {}
-    /// The claims were decoded.
+    /// The claims were decoded; whether they are good comes next.
     fn claims(&mut self, _: &Map<String, Value>) {}
     /// A check was passed.
     fn passed(&mut self, _: Check) {}
@@ -84,8 +84,10 @@ impl<'a> Unverified<'a> {
     /// The first check that failed.
     pub fn read(token: &'a [u8], padding: Padding, observer: &mut impl Observer) -> Result<Self, Reason> {
         let (parts, header) = read_header(token, padding, observer)?;
-        let claims = Claims::decode(parts.payload, padding)?;
-        observer.claims(&claims.json);
+        let json =
+            decode_object(parts.payload, padding, Reason::PayloadNotBase64url, Reason::PayloadNotJson)?;
+        observer.claims(&json);
+        let claims = Claims::read(json)?;
         observer.passed(Check::Payload);
         Ok(Self { parts, header, claims, padding })
     }
@@ -151,10 +153,11 @@ fn read_header<'a>(
 ) -> Result<(Parts<'a>, Header), Reason> {
     let parts = Parts::split(token)?;
     observer.passed(Check::Shape);
-    let header = Header::decode(parts.header, padding)?;
-    observer.header(&header.json);
+    let json = decode_object(parts.header, padding, Reason::HeaderNotBase64url, Reason::HeaderNotJson)?;
+    observer.header(&json);
+    Header::check(&json)?;
     observer.passed(Check::Header);
-    Ok((parts, header))
+    Ok((parts, Header::read(json)?))
 }
 
 fn allowed_algorithm(header: &Header, policy: &Policy, observer: &mut impl Observer) -> Result<(), Reason> {
@@ -187,7 +190,10 @@ fn check_time(claims: &Claims, policy: &Policy, host: &impl Host) -> Result<(), 
     }
     let now = host.moment().unix_nanos;
     if let Some(expires) = claims.expires {
-        if now > expires.saturating_add(policy.clock_skew) {
+        // RFC 7519 section 4.1.4: not to be accepted on or after it. A skew is what is tolerated
+        // beyond that, itself included.
+        let last = expires.saturating_add(policy.clock_skew);
+        if now > last || (now == last && policy.clock_skew == 0) {
             return Err(Reason::TokenExpired);
         }
         if policy.max_lifetime.is_some_and(|most| expires.saturating_sub(now) > most) {

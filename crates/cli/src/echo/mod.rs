@@ -17,6 +17,8 @@ use anyhow::Context as _;
 use tokio::net::TcpListener;
 use tokio::task::{AbortHandle, JoinSet};
 
+use crate::stop::StopSignals;
+
 /// Serve what was received, as JSON, over HTTP/1.1 and HTTP/2 (prior knowledge)
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -31,8 +33,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         let mut stop = StopSignals::new()?;
         let echo = Echo::start(args.listen).await?;
         println!("echo: listening on http://{}", echo.addr());
-        stop.received().await;
-        Ok(())
+        stop.received().await
     })
 }
 
@@ -85,32 +86,6 @@ async fn accept(listener: TcpListener, requests: Arc<AtomicU64>) {
             // Out of descriptors, most likely: wait for some to be closed instead of spinning.
             Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
         }
-    }
-}
-
-/// The signals that end a command which otherwise serves for ever.
-struct StopSignals {
-    #[cfg(unix)]
-    terminate: tokio::signal::unix::Signal,
-}
-
-impl StopSignals {
-    fn new() -> anyhow::Result<Self> {
-        Ok(Self {
-            #[cfg(unix)]
-            terminate: tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())
-                .context("cannot listen for SIGTERM")?,
-        })
-    }
-
-    async fn received(&mut self) {
-        #[cfg(unix)]
-        tokio::select! {
-            _ = tokio::signal::ctrl_c() => {}
-            _ = self.terminate.recv() => {}
-        }
-        #[cfg(not(unix))]
-        let _ = tokio::signal::ctrl_c().await;
     }
 }
 
