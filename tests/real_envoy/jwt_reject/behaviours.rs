@@ -1,0 +1,62 @@
+//! The case files: one test for each, and proof that none is forgotten.
+
+use std::collections::BTreeSet;
+
+use jwt_reject::reason::Reason;
+
+use super::JWT_REJECT;
+use crate::suite::{Cases, check_file};
+
+macro_rules! case_files {
+    ($($test:ident $file:literal;)*) => {
+        const FILES: &[&str] = &[$($file,)*];
+
+        $(
+            #[tokio::test(flavor = "multi_thread")]
+            async fn $test() {
+                if let Err(error) = check_file(&JWT_REJECT, $file).await {
+                    panic!("{error:#}");
+                }
+            }
+        )*
+    };
+}
+
+case_files! {
+    algorithms "algorithms";
+    hostile_headers "hostile-headers";
+    leniency "leniency";
+    locations "locations";
+    paths "paths";
+    paths_as_shipped "paths-as-shipped";
+    per_route "per-route";
+    protocols "protocols";
+    reasons "reasons";
+    rules "rules";
+    shipped "shipped";
+    text_configuration "text-configuration";
+}
+
+#[test]
+fn every_case_file_has_a_test() {
+    assert_eq!(Cases::of(&JWT_REJECT).names().unwrap(), FILES);
+}
+
+#[test]
+fn every_reason_and_every_way_through_has_a_case() {
+    let cases = Cases::of(&JWT_REJECT);
+    let ways_through = ["verified", "no_requirement", "missing", "failed"];
+    let all: BTreeSet<&str> = Reason::ALL.iter().map(|reason| reason.label()).chain(ways_through).collect();
+    let mut covered = BTreeSet::new();
+    let mut names = BTreeSet::new();
+    for file in FILES {
+        for case in cases.read(file).unwrap().cases {
+            assert!(names.insert(format!("{file}: {}", case.name)), "{file}: {} is there twice", case.name);
+            covered.extend(case.expect.answer);
+        }
+    }
+    let covered: BTreeSet<&str> = covered.iter().map(String::as_str).collect();
+    assert_eq!(covered, all, "the answers that cases expect, and those that there are");
+    let answers = cases.answers().unwrap();
+    assert_eq!(answers.keys().map(String::as_str).collect::<BTreeSet<_>>(), all, "answers.yaml");
+}

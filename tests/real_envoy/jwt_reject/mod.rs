@@ -1,0 +1,22 @@
+//! jwt_reject against the real Envoy.
+
+mod behaviours;
+mod configurations;
+mod floods;
+mod module;
+mod operation;
+mod updates;
+mod vectors;
+
+use crate::jwt;
+use crate::suite::Behaviour;
+
+/// What the runner must know of the filter.
+pub(crate) const JWT_REJECT: Behaviour = Behaviour {
+    folder: "jwt-reject",
+    config: "envoy-configs/jwt-reject/wasm.yaml",
+    plugin: "jwt_reject",
+    counters: "wasmcustom.foregate.jwt_reject.",
+    make: jwt::token::make,
+    complete: jwt::fill_in_keys,
+};

@@ -1,0 +1,32 @@
+//! Facts about the module file, pinned so that a change is a decision.
+
+use std::collections::BTreeSet;
+
+/// What a gateway must load, and keep for each worker.
+const MOST_BYTES: u64 = 800_000;
+
+/// Each export beyond the first lines is a crossing into the VM in the life of a request or of a VM.
+const EXPORTS: &[&str] = &[
+    // What Envoy asks of any module.
+    "memory",
+    "proxy_abi_version_0_2_1",
+    "proxy_on_memory_allocate",
+    // What the SDK cannot do without.
+    "_initialize",
+    "proxy_on_context_create",
+    "proxy_on_delete",
+    // What the filter declares.
+    "proxy_on_configure",
+    "proxy_on_request_headers",
+    "proxy_on_tick",
+    "proxy_on_vm_start",
+];
+
+#[test]
+fn the_module_exports_what_it_needs_and_is_small() {
+    let modules = xtask::modules::build().unwrap();
+    let module = modules.iter().find(|module| module.name == "jwt_reject").unwrap();
+    let exports: BTreeSet<&str> = module.exports.iter().map(String::as_str).collect();
+    assert_eq!(exports, EXPORTS.iter().copied().collect::<BTreeSet<_>>());
+    assert!(module.size < MOST_BYTES, "{} bytes; the most is {MOST_BYTES}", module.size);
+}

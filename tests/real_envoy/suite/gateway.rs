@@ -1,0 +1,133 @@
+//! An Envoy with a filter in it and an upstream behind it.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use foregate_cli::echo::Echo;
+use real_envoy::{Config, Envoy, Options};
+use serde_json::{Map, Value, json};
+
+use super::Behaviour;
+use super::case::CASE_HEADER;
+
+/// How long anything may take that should take moments.
+pub(crate) const SOON: Duration = Duration::from_secs(10);
+
+/// Workers of every Envoy here: more than one, so that what a worker keeps to itself shows.
+const CONCURRENCY: u32 = 2;
+
+/// A running Envoy and its upstream.
+pub(crate) struct Gateway {
+    pub(crate) envoy: Envoy,
+    pub(crate) echo: Echo,
+    behaviour: Behaviour,
+}
+
+impl Gateway {
+    /// Starts an upstream, and an Envoy with the shipped configuration as `change` changes it.
+    pub(crate) async fn start(
+        behaviour: &Behaviour,
+        change: impl FnOnce(Config) -> anyhow::Result<Config>,
+    ) -> anyhow::Result<Self> {
+        let echo = Echo::start("127.0.0.1:0".parse()?).await?;
+        let config = change(Self::config(behaviour, echo.addr())?)?;
+        let envoy = Envoy::start(&config, &Self::options()).await?;
+        Ok(Self { envoy, echo, behaviour: *behaviour })
+    }
+
+    /// The shipped configuration with ports of our own, the module as it is now, and a second access
+    /// log that tells the response-code details of each case.
+    pub(crate) fn config(behaviour: &Behaviour, upstream: SocketAddr) -> anyhow::Result<Config> {
+        let config = Config::load(behaviour.config)?.on_free_ports()?.upstream("upstream", upstream)?;
+        config.modules(xtask::modules::ensure)?.edit(|value| {
+            let logs = hcm_mut(value)?.entry("access_log").or_insert_with(|| json!([]));
+            logs.as_array_mut().context("access_log is no list")?.push(json!({
+                "name": "envoy.access_loggers.stdout",
+                "typed_config": {
+                    "@type": "type.googleapis.com/envoy.extensions.access_loggers.stream.v3.StdoutAccessLog",
+                    "log_format": { "json_format": {
+                        "case": format!("%REQ({CASE_HEADER})%"),
+                        "details": "%RESPONSE_CODE_DETAILS%",
+                    } },
+                },
+            }));
+            Ok(())
+        })
+    }
+
+    /// How every Envoy here runs. The filter's debug lines are on, so that what they must not hold
+    /// would be seen.
+    pub(crate) fn options() -> Options<'static> {
+        Options {
+            concurrency: CONCURRENCY,
+            component_log_levels: "wasm:debug",
+            extra_args: &["--file-flush-interval-msec", "20"],
+            ..Options::default()
+        }
+    }
+
+    /// Where requests go.
+    pub(crate) fn addr(&self) -> anyhow::Result<SocketAddr> {
+        self.envoy.listener()
+    }
+
+    /// The filter's counters, without what their names have in common.
+    pub(crate) async fn counters(&self) -> anyhow::Result<BTreeMap<String, u64>> {
+        let stats = self.envoy.stats_matching(self.behaviour.counters).await?;
+        let prefix = self.behaviour.counters;
+        Ok(stats.into_iter().map(|(name, value)| (name.replacen(prefix, "", 1), value)).collect())
+    }
+
+    /// The response-code details of the request with this number, once the access log has them.
+    pub(crate) async fn details(&self, number: u64) -> anyhow::Result<String> {
+        let line = self.envoy.wait_for_stdout(&format!("\"case\":\"{number}\""), SOON).await?;
+        let line: Value = serde_json::from_str(&line).with_context(|| format!("not JSON: {line}"))?;
+        Ok(line["details"].as_str().unwrap_or_default().to_owned())
+    }
+
+    /// That nothing went wrong which no answer shows: no VM trapped, was reloaded or is gone, and none
+    /// of these secrets stands in a log.
+    pub(crate) async fn check_health(&self, secrets: impl Iterator<Item = &str>) -> anyhow::Result<()> {
+        ensure!(self.envoy.is_alive(), "Envoy has ended: {}", self.envoy.log());
+        let reloads = self.envoy.stats_matching("wasm.").await?;
+        let reloads: Vec<_> =
+            reloads.iter().filter(|(name, value)| name.contains("vm_reload") && **value > 0).collect();
+        ensure!(reloads.is_empty(), "a VM was reloaded: {reloads:?}");
+        let log = self.envoy.log();
+        for sign in ["panic", "Function: ", "Uncaught", "host_failure"] {
+            let line = log.lines().find(|line| line.contains(sign));
+            ensure!(
+                line.is_none(),
+                "Envoy's log has a sign of trouble, {sign:?}: {}",
+                line.unwrap_or_default()
+            );
+        }
+        let written = log + &self.envoy.stdout();
+        for secret in secrets.filter(|secret| secret.len() >= 16) {
+            ensure!(!written.contains(secret), "a log holds {secret:?}");
+        }
+        Ok(())
+    }
+}
+
+/// The fields of the HTTP connection manager.
+pub(crate) fn hcm_mut(bootstrap: &mut Value) -> anyhow::Result<&mut Map<String, Value>> {
+    const PLACE: &str = "/static_resources/listeners/0/filter_chains/0/filters/0/typed_config";
+    let hcm = bootstrap.pointer_mut(PLACE).and_then(Value::as_object_mut);
+    hcm.context("no connection manager where one is expected")
+}
+
+/// Makes the plugin's configuration a StringValue, to be given its text.
+pub(crate) fn as_string_value(config: Config, plugin: &str) -> anyhow::Result<Config> {
+    config.edit(|value| {
+        let filters = hcm_mut(value)?.get_mut("http_filters").and_then(Value::as_array_mut);
+        let filter = filters.into_iter().flatten().find(|filter| filter["name"] == plugin);
+        let configuration =
+            filter.and_then(|filter| filter.pointer_mut("/typed_config/config/configuration"));
+        *configuration.with_context(|| format!("no plugin {plugin:?} with a configuration"))? =
+            json!({ "@type": "type.googleapis.com/google.protobuf.StringValue", "value": "" });
+        Ok(())
+    })
+}

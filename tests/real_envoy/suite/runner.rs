@@ -1,0 +1,193 @@
+//! Runs the cases of a file, and tells of every one that fails.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use anyhow::{Context as _, bail, ensure};
+use real_envoy::client::{self, Request, Response};
+
+use super::Behaviour;
+use super::case::{Case, CaseFile, Cases, Http};
+use super::expect::Expectations;
+use super::gateway::{Gateway, as_string_value, hcm_mut};
+use super::text::fill;
+
+/// Checks every case of a file against one Envoy, one after the other.
+pub(crate) async fn check_file(behaviour: &Behaviour, name: &str) -> anyhow::Result<()> {
+    let cases = Cases::of(behaviour);
+    let file = cases.read(name)?;
+    let answers = cases.answers()?;
+    let gateway = Gateway::start(behaviour, |config| {
+        let config = match &file.plugin {
+            Some(plugin) => configured(config, behaviour, plugin, file.plugin_as_text)?,
+            None => config,
+        };
+        config.edit(|value| {
+            let hcm = hcm_mut(value)?;
+            hcm.extend(file.hcm.iter().map(|(name, value)| (name.clone(), value.clone())));
+            Ok(())
+        })
+    });
+    let mut run = Run {
+        gateway: gateway.await.with_context(|| cases.shown(name))?,
+        values: make_values(behaviour, &file)?,
+        answers,
+        checked: 0,
+        server_errors: 0,
+        details: Vec::new(),
+        failures: Vec::new(),
+    };
+    ensure!(!file.cases.is_empty(), "{}: no cases", cases.shown(name));
+    for case in &file.cases {
+        let checked_before = run.checked;
+        for http in &case.http {
+            run.check(case, *http).await.with_context(|| case.name.clone())?;
+        }
+        ensure!(run.checked > checked_before, "{}: sends no request", case.name);
+    }
+    run.check_details().await?;
+    run.check_server_errors().await?;
+    let health = run.gateway.check_health(run.values.values().map(String::as_str)).await;
+    run.failures.extend(health.err().map(|error| format!("{error:#}\n")));
+    if !run.failures.is_empty() {
+        let (failures, checked) = (run.failures.len(), run.checked);
+        bail!(
+            "{}: {failures} failures in {checked} requests\n\n{}",
+            cases.shown(name),
+            run.failures.join("\n")
+        );
+    }
+    run.gateway.envoy.stop().await
+}
+
+fn configured(
+    config: real_envoy::Config,
+    behaviour: &Behaviour,
+    plugin: &serde_json::Value,
+    as_text: bool,
+) -> anyhow::Result<real_envoy::Config> {
+    let mut plugin = plugin.clone();
+    (behaviour.complete)(&mut plugin)?;
+    let config = if as_text { as_string_value(config, behaviour.plugin)? } else { config };
+    config.plugin_configuration(behaviour.plugin, &plugin)
+}
+
+fn make_values(behaviour: &Behaviour, file: &CaseFile) -> anyhow::Result<BTreeMap<String, String>> {
+    let made = file.values.iter().map(|(name, spec)| {
+        let text = (behaviour.make)(spec).with_context(|| format!("value {name:?}"))?;
+        Ok((name.clone(), text))
+    });
+    made.collect()
+}
+
+/// The cases of a file under way.
+struct Run {
+    gateway: Gateway,
+    values: BTreeMap<String, String>,
+    answers: BTreeMap<String, Expectations>,
+    checked: u64,
+    server_errors: u64,
+    /// Details that the access log must show, looked at last: it is written with a delay.
+    details: Vec<(u64, String, String)>,
+    failures: Vec<String>,
+}
+
+impl Run {
+    async fn check(&mut self, case: &Case, http: Http) -> anyhow::Result<()> {
+        let expected = match &case.expect.answer {
+            Some(name) => {
+                let base = self.answers.get(name).with_context(|| format!("no answer is named {name:?}"))?;
+                case.expect.over(base)
+            }
+            None => case.expect.clone(),
+        };
+        let expected = expected.filled(|text| fill(text, &self.values))?;
+        let checked = &mut self.checked;
+        let number = || {
+            *checked += 1;
+            *checked
+        };
+        let requests = case.request.requests(http, number, |text| fill(text, &self.values))?;
+        for (number, request) in requests {
+            let before = self.gateway.counters().await?;
+            let reached_before = self.gateway.echo.requests();
+            let response = match client::send(self.gateway.addr()?, &request).await {
+                Ok(response) => response,
+                Err(error) => {
+                    self.fail(case, http, &request, None, &[format!("no answer: {error:#}")]);
+                    continue;
+                }
+            };
+            let after = self.gateway.counters().await?;
+            let reached = self.gateway.echo.requests() > reached_before;
+            let mut differences = expected.differences(&response, reached);
+            differences.extend(expected.counter_differences(&before, &after));
+            if expected.status.is_none_or(|status| status < 500) && response.status >= 500 {
+                differences.push(format!("status: expected none of 5xx, got {}", response.status));
+            }
+            self.server_errors += u64::from(response.status >= 500);
+            if let Some(details) = &expected.details {
+                let shown = format!("{} ({http:?} {})", case.name, shown_text(&request.path));
+                self.details.push((number, details.clone(), shown));
+            }
+            if !differences.is_empty() {
+                self.fail(case, http, &request, Some(&response), &differences);
+            }
+        }
+        Ok(())
+    }
+
+    async fn check_details(&mut self) -> anyhow::Result<()> {
+        for (number, expected, shown) in std::mem::take(&mut self.details) {
+            let actual = self.gateway.details(number).await.with_context(|| shown.clone())?;
+            if actual != expected {
+                self.failures.push(format!("{shown}\n  details: expected {expected:?}, got {actual:?}\n"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Envoy's own count of 5xx must be that of the answers seen.
+    async fn check_server_errors(&mut self) -> anyhow::Result<()> {
+        let counted = self.gateway.envoy.stat("http.ingress.downstream_rq_5xx").await?;
+        if counted != self.server_errors {
+            self.failures
+                .push(format!("Envoy counts {counted} answers of 5xx, {} were seen\n", self.server_errors));
+        }
+        Ok(())
+    }
+
+    fn fail(
+        &mut self,
+        case: &Case,
+        http: Http,
+        request: &Request,
+        response: Option<&Response>,
+        differences: &[String],
+    ) {
+        let mut text =
+            format!("{}\n  over {http:?}: {} {}\n", case.name, request.method, shown_text(&request.path));
+        for (name, value) in &request.headers {
+            let _ = writeln!(text, "  > {name}: {}", shown_text(&String::from_utf8_lossy(value)));
+        }
+        if let Some(response) = response {
+            let _ = writeln!(text, "  < {}", response.status);
+            for (name, value) in &response.headers {
+                let _ = writeln!(text, "  < {name}: {}", shown_text(&String::from_utf8_lossy(value)));
+            }
+        }
+        for difference in differences {
+            let _ = writeln!(text, "  {}", shown_text(difference));
+        }
+        self.failures.push(text);
+    }
+}
+
+/// A text that may be very long.
+fn shown_text(text: &str) -> String {
+    const MOST: usize = 1500;
+    match text.char_indices().nth(MOST) {
+        Some((end, _)) => format!("{}... ({} bytes)", &text[..end], text.len()),
+        None => text.to_owned(),
+    }
+}
