@@ -1,9 +1,13 @@
 //! Where tokens are: in headers, query parameters and cookies; and how they are taken out again.
 //!
 //! Every token that is there is found, however many lines, parameters or cookies of one name there
-//! are, and lines are never joined. An `Authorization` of another scheme is left alone; one of our
-//! scheme that does not hold exactly one token is found all the same, so that it is refused rather
-//! than overlooked.
+//! are. An `Authorization` of another scheme is left alone; one of our scheme that does not hold
+//! exactly one token is found all the same, so that it is refused rather than overlooked.
+//!
+//! Envoy joins several `Authorization` lines into one value, by a comma and nothing else, before any
+//! filter sees them. So a value is taken apart again where a comma is followed, without a space, by
+//! a scheme and a space. Anything else after a comma belongs to what stands before it: after a token
+//! it makes that no token, and our scheme after a comma in another scheme's line is refused.
 
 use std::borrow::Cow;
 
@@ -58,6 +62,8 @@ pub enum Place {
     Header {
         /// Which line.
         line: usize,
+        /// Which of the credentials that Envoy joined in it; none: the whole line.
+        part: Option<usize>,
         /// How long the prefix is.
         prefix: usize,
     },
@@ -97,11 +103,22 @@ impl Locations {
         };
         for (line, (name, value)) in head.lines().enumerate() {
             for location in &self.headers {
-                if name.eq_ignore_ascii_case(location.name.as_str().as_bytes())
-                    && let Some(token) = location.prefix.strip(value)
-                {
-                    let prefix = value.len().saturating_sub(token.len());
-                    note(Place::Header { line, prefix }, Cow::Borrowed(token));
+                if !name.eq_ignore_ascii_case(location.name.as_str().as_bytes()) {
+                    continue;
+                }
+                let mut look = |part: Option<usize>, credentials: &'h [u8]| {
+                    if let Some(token) = location.prefix.strip(credentials) {
+                        let prefix = credentials.len().saturating_sub(token.len());
+                        note(Place::Header { line, part, prefix }, Cow::Borrowed(token));
+                    }
+                };
+                match location.prefix {
+                    Prefix::Scheme(_) => {
+                        joined(value)
+                            .enumerate()
+                            .for_each(|(part, credentials)| look(Some(part), credentials));
+                    }
+                    Prefix::Nothing | Prefix::Bytes(_) => look(None, value),
                 }
             }
             if !self.params.is_empty() && name == b":path" {
@@ -141,18 +158,46 @@ impl Prefix {
             Self::Nothing => (!value.is_empty()).then_some(value),
             Self::Bytes(prefix) => value.strip_prefix(prefix.as_bytes()),
             Self::Scheme(scheme) => {
-                let end = value.iter().position(|byte| !is_token_byte(*byte)).unwrap_or(value.len());
-                let (own, mut rest) = value.split_at_checked(end)?;
-                if !own.eq_ignore_ascii_case(scheme.as_bytes()) {
-                    return None;
+                if let Some(mut rest) = after_scheme(value, scheme) {
+                    while let Some((b' ', after)) = rest.split_first() {
+                        rest = after;
+                    }
+                    return Some(rest);
                 }
-                while let Some((b' ', after)) = rest.split_first() {
-                    rest = after;
-                }
-                Some(rest)
+                // Whoever looks for our scheme anywhere in the value would find it here.
+                let mut commas = value.iter().enumerate().filter(|(_, byte)| **byte == b',');
+                commas.find_map(|(comma, _)| {
+                    let rest = value.get(comma..)?;
+                    after_scheme(rest.get(1..)?.trim_ascii_start(), scheme).map(|_| rest)
+                })
             }
         }
     }
+}
+
+/// What follows the scheme in credentials of this scheme.
+fn after_scheme<'h>(credentials: &'h [u8], scheme: &str) -> Option<&'h [u8]> {
+    let end = credentials.iter().position(|byte| !is_token_byte(*byte)).unwrap_or(credentials.len());
+    let (own, rest) = credentials.split_at_checked(end)?;
+    own.eq_ignore_ascii_case(scheme.as_bytes()).then_some(rest)
+}
+
+/// The credentials that were joined into this value: at each comma that a scheme and a space follow.
+fn joined(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let begins = |text: &[u8]| {
+        let scheme = text.iter().take_while(|byte| is_token_byte(**byte)).count();
+        scheme > 0 && text.get(scheme) == Some(&b' ')
+    };
+    let mut rest = Some(value);
+    std::iter::from_fn(move || {
+        let value = rest?;
+        let comma = value.iter().enumerate().position(|(place, byte)| {
+            *byte == b',' && value.get(place..).and_then(|tail| tail.get(1..)).is_some_and(begins)
+        });
+        let (first, tail) = value.split_at_checked(comma.unwrap_or(value.len()))?;
+        rest = comma.and_then(|_| tail.get(1..));
+        Some(first)
+    })
 }
 
 /// The operations that take these tokens out of the request, and leave everything else in it.
@@ -165,20 +210,27 @@ pub fn removal(head: &impl Head, found: &[Found<'_>]) -> Vec<HeaderOp> {
 }
 
 fn remove_lines(head: &impl Head, found: &[Found<'_>], operations: &mut Vec<HeaderOp>) {
-    let holds_token = |wanted: usize| {
+    let holds_token = |wanted: usize, wanted_part: Option<usize>| {
+        found.iter().any(|token| match token.place {
+            Place::Header { line, part, .. } => line == wanted && (part.is_none() || part == wanted_part),
+            _ => false,
+        })
+    };
+    let in_line = |wanted: usize| {
         found.iter().any(|token| matches!(token.place, Place::Header { line, .. } if line == wanted))
     };
     let mut done: Vec<&[u8]> = Vec::new();
     for (line, (name, _)) in head.lines().enumerate() {
-        if !holds_token(line) || done.iter().any(|earlier| earlier.eq_ignore_ascii_case(name)) {
+        if !in_line(line) || done.iter().any(|earlier| earlier.eq_ignore_ascii_case(name)) {
             continue;
         }
         done.push(name);
-        let kept = head
-            .lines()
-            .enumerate()
-            .filter(|(other, (other_name, _))| other_name.eq_ignore_ascii_case(name) && !holds_token(*other))
-            .map(|(_, (_, value))| value);
+        let own = head.lines().enumerate().filter(|(_, (other, _))| other.eq_ignore_ascii_case(name));
+        let kept = own.flat_map(|(line, (_, value))| {
+            let parts: Vec<&[u8]> = if in_line(line) { joined(value).collect() } else { vec![value] };
+            let kept = parts.into_iter().enumerate().filter(move |(part, _)| !holds_token(line, Some(*part)));
+            kept.map(|(_, credentials)| credentials)
+        });
         replace_lines(name, kept, operations);
     }
 }
@@ -331,8 +383,22 @@ mod tests {
             ("Bearer,abc", &[",abc"]),
             ("Bearerabc", &[]),
             ("Basic abc", &[]),
-            ("Basic abc, Bearer def", &[]),
             ("", &[]),
+            // As Envoy joins lines.
+            ("Basic abc,Bearer def", &["def"]),
+            ("Bearer abc,Basic def", &["abc"]),
+            ("Bearer abc,bearer def", &["abc", "def"]),
+            ("Bearer abc,Bearer  ", &["abc", ""]),
+            ("Basic abc,Basic def", &[]),
+            (",Bearer abc", &["abc"]),
+            // As nobody should write them.
+            ("Basic abc, Bearer def", &[", Bearer def"]),
+            ("Basic abc,\tbearer,def", &[",\tbearer,def"]),
+            ("Basic abc,Bearer", &[",Bearer"]),
+            ("Basic abc,Bearerdef", &[]),
+            ("Bearer abc,def", &["abc,def"]),
+            ("Bearer abc,Bearer", &["abc,Bearer"]),
+            ("Digest a=\"b\",c=\"d\"", &[]),
         ];
         for (value, expected) in rows {
             let head = HeadMap::get("/").with("authorization", value);
@@ -392,6 +458,15 @@ mod tests {
             after_removal(&standard, &head),
             ["remove authorization", "add authorization \"Basic b\""]
         );
+        for (joined, kept) in [
+            ("Basic a,Bearer b", "Basic a"),
+            ("Bearer a,Basic b,bearer c", "Basic b"),
+            ("Bearer b,Digest c=d,e=f", "Digest c=d,e=f"),
+        ] {
+            let head = HeadMap::get("/").with("authorization", joined);
+            let expected = ["remove authorization".to_owned(), format!("add authorization {kept:?}")];
+            assert_eq!(after_removal(&standard, &head), expected, "{joined}");
+        }
         for (path, expected) in [
             ("/p?access_token=a", "/p"),
             ("/p?access_token=a&b=1", "/p?b=1"),
