@@ -179,8 +179,10 @@ fn send(reply: &LocalReply, protocol: Protocol) -> Action {
     let sent =
         calls::send_local_response(reply.status, &reply.details, &reply.body, &reply.headers, grpc_status);
     if let Err(Failed(status)) = sent {
-        // Nothing else can end the request; it hangs until its time is up, but it does not pass.
-        calls::log(Level::Error, &format!("the host refused a local reply: {status}"));
+        // Only a restriction of capabilities does this. Going on would let the request pass, and
+        // waiting would let it hang: a trap ends it with 503, as `failure_policy` says.
+        calls::log(Level::Error, &format!("the host refused proxy_send_local_response: {status}; allow it"));
+        std::process::abort();
     }
     Action::Pause
 }

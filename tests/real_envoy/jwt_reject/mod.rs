@@ -1,9 +1,12 @@
 //! jwt_reject against the real Envoy.
 
+mod agreement;
 mod behaviours;
 mod configurations;
 mod floods;
+mod host_failure;
 mod module;
+mod native;
 mod operation;
 mod updates;
 mod vectors;

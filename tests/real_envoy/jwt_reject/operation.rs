@@ -8,9 +8,8 @@ use serde_json::json;
 
 use super::JWT_REJECT;
 use crate::jwt;
-use crate::suite::Gateway;
+use crate::suite::{Gateway, SOON};
 
-const SOON: Duration = Duration::from_secs(10);
 const REFUSED: &str = "jwt_reject: refused: token_missing";
 
 /// A gateway that takes tokens of `p256`.

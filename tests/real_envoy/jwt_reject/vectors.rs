@@ -102,7 +102,7 @@ async fn outside_vectors_get_their_verdicts() -> anyhow::Result<()> {
     Ok(())
 }
 
-fn files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
+pub(super) fn files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for entry in folder.read_dir()? {
         let path = entry?.path();

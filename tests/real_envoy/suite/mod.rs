@@ -10,7 +10,7 @@ mod runner;
 mod text;
 
 pub(crate) use case::Cases;
-pub(crate) use gateway::{Gateway, as_string_value, hcm_mut};
+pub(crate) use gateway::{Gateway, SOON, as_string_value, hcm_mut};
 pub(crate) use runner::check_file;
 
 use serde_json::Value;

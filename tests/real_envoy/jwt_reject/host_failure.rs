@@ -1,0 +1,139 @@
+//! What happens where the host refuses a call: `capability_restriction_config` makes it refuse all
+//! that is not listed. A filter that guards must not be passed by then.
+
+use real_envoy::Config;
+use real_envoy::client::{self, Request};
+use serde_json::{Map, Value, json};
+
+use super::JWT_REJECT;
+use crate::jwt;
+use crate::suite::{Gateway, SOON, hcm_mut};
+
+/// Everything that the module calls or exports, as capabilities.
+const ALL: &[&str] = &[
+    "proxy_on_context_create",
+    "proxy_on_vm_start",
+    "proxy_on_configure",
+    "proxy_on_request_headers",
+    "proxy_on_tick",
+    "proxy_on_delete",
+    "proxy_log",
+    "proxy_get_log_level",
+    "proxy_get_current_time_nanoseconds",
+    "proxy_set_tick_period_milliseconds",
+    "proxy_get_buffer_bytes",
+    "proxy_get_header_map_pairs",
+    "proxy_add_header_map_value",
+    "proxy_replace_header_map_value",
+    "proxy_remove_header_map_value",
+    "proxy_send_local_response",
+    "proxy_call_foreign_function",
+    "proxy_define_metric",
+    "proxy_increment_metric",
+    "environ_get",
+    "environ_sizes_get",
+    "fd_write",
+    "proc_exit",
+    "random_get",
+];
+
+fn without(config: Config, refused: &str) -> anyhow::Result<Config> {
+    let mut plugin = json!({
+        "providers": { "main": {
+            "issuer": "https://issuer.example", "audiences": ["api"], "local_jwks": { "test_keys": ["p256"] },
+        } },
+        "rules": [
+            { "match": { "path": "/open" }, "requires": "none" },
+            { "match": { "prefix": "/" }, "requires": { "provider_name": "main" } },
+        ],
+    });
+    (JWT_REJECT.complete)(&mut plugin)?;
+    let allowed: Map<String, Value> =
+        ALL.iter().filter(|name| **name != refused).map(|name| ((*name).to_owned(), json!({}))).collect();
+    assert!(refused.is_empty() || allowed.len() + 1 == ALL.len(), "{refused} is no capability of the list");
+    config.plugin_configuration(JWT_REJECT.plugin, &plugin)?.edit(|bootstrap| {
+        let filters = hcm_mut(bootstrap)?.get_mut("http_filters").and_then(Value::as_array_mut);
+        let filter =
+            filters.into_iter().flatten().find(|filter| filter["name"] == JWT_REJECT.plugin).unwrap();
+        filter["typed_config"]["config"]["capability_restriction_config"] =
+            json!({ "allowed_capabilities": allowed });
+        Ok(())
+    })
+}
+
+/// The answers to a good token, a forged one, none, and on the open path; with the details of the
+/// first.
+async fn answers(refused: &str) -> anyhow::Result<([u16; 4], String, Gateway)> {
+    let gateway = Gateway::start(&JWT_REJECT, |config| without(config, refused)).await?;
+    let good = jwt::token::make(&json!({}))?;
+    let forged = jwt::token::make(&json!({ "tamper": ["flip_signature"] }))?;
+    let bearer = |token: &str| Request::get("/").header("authorization", format!("Bearer {token}"));
+    let requests = [bearer(&good), bearer(&forged), Request::get("/"), Request::get("/open")];
+    let mut statuses = [0; 4];
+    for (place, request) in requests.into_iter().enumerate() {
+        let request = request.header("x-case", (place + 1).to_string());
+        statuses[place] = client::send(gateway.addr()?, &request).await?.status;
+    }
+    let details = gateway.details(1).await?;
+    Ok((statuses, details, gateway))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn with_every_capability_all_is_as_ever() -> anyhow::Result<()> {
+    let (statuses, _, gateway) = answers("").await?;
+    assert_eq!(statuses, [200, 401, 401, 200]);
+    assert_eq!(gateway.counters().await?["signature_checks.by.host"], 2);
+    gateway.envoy.stop().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn headers_that_cannot_be_read_do_not_pass() -> anyhow::Result<()> {
+    let (statuses, details, gateway) = answers("proxy_get_header_map_pairs").await?;
+    assert_eq!(statuses, [503; 4]);
+    assert_eq!(details, "jwt_reject{host_failure}");
+    gateway.envoy.stop().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_that_cannot_be_taken_out_does_not_pass() -> anyhow::Result<()> {
+    let (statuses, details, gateway) = answers("proxy_remove_header_map_value").await?;
+    assert_eq!(statuses, [503, 401, 401, 200]);
+    assert_eq!(details, "jwt_reject{host_failure}");
+    gateway.envoy.stop().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_clock_every_token_with_times_has_expired() -> anyhow::Result<()> {
+    let (statuses, details, gateway) = answers("proxy_get_current_time_nanoseconds").await?;
+    assert_eq!(statuses, [401, 401, 401, 200]);
+    assert_eq!(details, "jwt_reject{token_expired}");
+    gateway.envoy.stop().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_the_hosts_cryptography_the_module_checks_by_itself() -> anyhow::Result<()> {
+    let (statuses, _, gateway) = answers("proxy_call_foreign_function").await?;
+    assert_eq!(statuses, [200, 401, 401, 200]);
+    let counters = gateway.counters().await?;
+    assert_eq!((counters["signature_checks.by.host"], counters["signature_checks.by.module"]), (0, 2));
+    gateway.envoy.stop().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refusal_that_cannot_be_sent_ends_the_request_all_the_same() -> anyhow::Result<()> {
+    let (statuses, details, gateway) = answers("proxy_send_local_response").await?;
+    // The good token passes; then the VM traps, and Envoy answers for it until there is a new one.
+    assert_eq!(statuses, [200, 503, 503, 503], "{details}");
+    gateway.envoy.wait_for_log("the host refused proxy_send_local_response", SOON).await?;
+    gateway.envoy.stop().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_metric_or_log_line_stops_no_request() -> anyhow::Result<()> {
+    for refused in ["proxy_increment_metric", "proxy_define_metric", "proxy_log", "proxy_get_log_level"] {
+        let (statuses, _, gateway) = answers(refused).await?;
+        assert_eq!(statuses, [200, 401, 401, 200], "{refused}");
+        gateway.envoy.stop().await?;
+    }
+    Ok(())
+}
