@@ -34,8 +34,9 @@ With --json, one object on the standard output:
 With --vectors, FILE is a JSON array of objects: id, token, jwks, expect (accept, reject, either), and
 optionally now (UNIX seconds; null: --now or the clock), issuer, audiences, clock_skew (seconds), weak_key
 (what is weak: `expect` is then with weak keys allowed, and without them it must be a reject), signature_only
-(the verdict on header, key and signature alone), and source, reason, alg, policy, which are not looked at. Exit code: 0 all are as expected, 1 some differ, 2 FILE cannot
-be read, is not of this form, or is empty. With --json, one object: {\"total\", \"as_expected\",
+(the verdict on header, key and signature alone), policy (\"exp_boundary\": no skew). Other members are
+not looked at. Exit code: 0 all are as expected, 1 some differ, 2 FILE cannot be read, is not of this form,
+or is empty. With --json, one object: {\"total\", \"as_expected\",
 \"differences\": [{\"id\", \"part\": \"whole\" | \"signature\" | \"without_weak_keys\", \"expected\", \"got\",
 \"reason\"}]}.
 
@@ -171,17 +172,13 @@ impl Args {
 fn read_keys(file: &Path, allow_weak: bool) -> anyhow::Result<(KeySet, Vec<String>)> {
     let text = read(file)?;
     let (keys, skipped) = KeySet::parse(&text, allow_weak).map_err(|errors| {
-        let problems: Vec<String> = errors.iter().map(show).collect();
+        let problems: Vec<String> = errors.iter().map(KeyError::to_string).collect();
         let weak = problems.iter().any(|problem| problem.contains("allow_weak_keys"));
         let hint = if weak { "\n(here: --allow-weak-keys)" } else { "" };
         anyhow!("{}: no usable keys:\n  {}{hint}", file.display(), problems.join("\n  "))
     })?;
-    let notes = skipped.iter().map(|key| format!("{}; the key is passed over", show(key))).collect();
+    let notes = skipped.iter().map(|key| format!("{key}; the key is passed over")).collect();
     Ok((keys, notes))
-}
-
-fn show(error: &KeyError) -> String {
-    if error.place.is_empty() { error.message.clone() } else { format!("{}: {}", error.place, error.message) }
 }
 
 fn read(file: &Path) -> anyhow::Result<String> {

@@ -78,23 +78,16 @@ fn read_local_jwks(node: &Node<'_>, allow_weak: bool) -> Option<KeySet> {
     let inline = object.required("inline_string");
     object.finish();
     let inline = inline?;
-    let show = |error: &crate::keys::KeyError| {
-        if error.place.is_empty() {
-            error.message.clone()
-        } else {
-            format!("{}: {}", error.place, error.message)
-        }
-    };
     match KeySet::parse(inline.string()?, allow_weak) {
         Ok((keys, skipped)) => {
             for key in &skipped {
-                inline.warning(format!("{}; the key is passed over", show(key)));
+                inline.warning(format!("{key}; the key is passed over"));
             }
             Some(keys)
         }
         Err(errors) => {
             for error in &errors {
-                inline.error(show(error));
+                inline.error(error.to_string());
             }
             None
         }

@@ -65,6 +65,17 @@ pub struct KeyError {
     pub message: String,
 }
 
+impl std::fmt::Display for KeyError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.place.as_str() {
+            "" => f.write_str(&self.message),
+            place => write!(f, "{place}: {}", self.message),
+        }
+    }
+}
+
+impl std::error::Error for KeyError {}
+
 /// A key of a set that was passed over, and why.
 pub type Skipped = KeyError;
 
