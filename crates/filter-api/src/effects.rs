@@ -44,18 +44,22 @@ pub enum HeaderOp {
     Remove(HeaderName),
 }
 
-/// A counter, by its place in [`crate::Filter::COUNTERS`]. Places from 64 on do not exist.
+/// A counter, by its place in [`crate::Filter::COUNTERS`]. Places from [`CounterSet::MOST`] on do not
+/// exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counter(pub u8);
 
 /// A set of counters, each to be incremented by one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct CounterSet(u64);
+pub struct CounterSet(u128);
 
 impl CounterSet {
+    /// The most counters that a filter may have.
+    pub const MOST: usize = 128;
+
     /// Adds a counter to the set.
     pub fn add(&mut self, counter: Counter) {
-        self.0 |= 1_u64.checked_shl(u32::from(counter.0)).unwrap_or(0);
+        self.0 |= 1_u128.checked_shl(u32::from(counter.0)).unwrap_or(0);
     }
 
     /// Whether the counter is in the set.
@@ -67,7 +71,7 @@ impl CounterSet {
     pub fn iter(self) -> impl Iterator<Item = Counter> {
         let mut rest = self.0;
         std::iter::from_fn(move || {
-            let next = u8::try_from(rest.trailing_zeros()).ok().filter(|place| *place < 64)?;
+            let next = u8::try_from(rest.trailing_zeros()).ok().filter(|_| rest != 0)?;
             rest &= rest.wrapping_sub(1);
             Some(Counter(next))
         })
@@ -105,10 +109,10 @@ mod tests {
     #[test]
     fn a_counter_set_holds_what_was_added() {
         let mut set = CounterSet::default();
-        for place in [63, 0, 7, 7, 64, 255] {
+        for place in [127, 0, 7, 7, 128, 255] {
             set.add(Counter(place));
         }
-        assert_eq!(set.iter().collect::<Vec<_>>(), [Counter(0), Counter(7), Counter(63)]);
+        assert_eq!(set.iter().collect::<Vec<_>>(), [Counter(0), Counter(7), Counter(127)]);
         assert!(set.contains(Counter(7)) && !set.contains(Counter(8)));
     }
 }

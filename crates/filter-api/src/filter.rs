@@ -32,7 +32,7 @@ pub trait Filter: Sized {
     /// What a failed host call means for a request.
     const ON_HOST_FAILURE: OnHostFailure;
 
-    /// Names of its counters, at most 64, as they follow `foregate.<name>.` in Envoy's
+    /// Names of its counters, at most [`crate::CounterSet::MOST`], as they follow `foregate.<name>.` in Envoy's
     /// statistics.
     const COUNTERS: &'static [&'static str];
 

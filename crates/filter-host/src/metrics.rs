@@ -21,7 +21,7 @@ thread_local! {
 impl Metrics {
     /// The counters of this filter.
     pub(crate) fn of<F: Filter>() -> Rc<Self> {
-        const { assert!(F::COUNTERS.len() <= 64, "a filter has at most 64 counters") };
+        const { assert!(F::COUNTERS.len() <= CounterSet::MOST, "a filter has more counters than a set holds") };
         DEFINED.with_borrow_mut(|defined| {
             if let Some((_, metrics)) = defined.iter().find(|(name, _)| *name == F::NAME) {
                 return Rc::clone(metrics);

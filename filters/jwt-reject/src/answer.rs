@@ -2,33 +2,49 @@
 
 use filter_api::{GrpcStatus, Head, HeaderName, HeaderValue, LocalReply};
 
+use crate::config::Refusal;
 use crate::reason::Reason;
 
 /// The most bytes of a realm, quotes not counted.
 const MAX_REALM: usize = 256;
 
-/// The local reply for this reason.
-pub(crate) fn refusal(head: &impl Head, reason: Reason) -> LocalReply {
-    let mut challenge = b"Bearer realm=\"".to_vec();
-    push_realm(head, &mut challenge);
-    challenge.push(b'"');
-    if reason.is_about_a_token() {
-        challenge.extend_from_slice(b", error=\"invalid_token\"");
+/// The local reply for this reason, as far as the configuration does not say otherwise.
+pub(crate) fn refusal(head: &impl Head, reason: Reason, config: &Refusal) -> LocalReply {
+    let mut headers = Vec::new();
+    if !config.strip
+        && let Ok(challenge) = HeaderValue::new(challenge(head, reason, config))
+    {
+        headers.push((HeaderName::from_static("www-authenticate"), challenge));
     }
-    let headers = match HeaderValue::new(challenge) {
-        Ok(challenge) => vec![(HeaderName::from_static("www-authenticate"), challenge)],
-        Err(_) => Vec::new(),
-    };
     LocalReply {
-        status: reason.status(),
+        status: config.status.unwrap_or(reason.status()),
         grpc_status: match reason.status() {
             403 => GrpcStatus::PermissionDenied,
             _ => GrpcStatus::Unauthenticated,
         },
         details: reason.details().into(),
         headers,
-        body: reason.body().into(),
+        body: match &config.body {
+            _ if config.strip => "".into(),
+            Some(body) => body.clone().into(),
+            None => reason.body().into(),
+        },
     }
+}
+
+fn challenge(head: &impl Head, reason: Reason, config: &Refusal) -> Vec<u8> {
+    let mut challenge = b"Bearer realm=\"".to_vec();
+    push_realm(head, &mut challenge);
+    challenge.push(b'"');
+    if reason.is_about_a_token() {
+        challenge.extend_from_slice(b", error=\"invalid_token\"");
+    }
+    if let Some(url) = &config.resource_metadata {
+        challenge.extend_from_slice(b", resource_metadata=\"");
+        challenge.extend_from_slice(url.as_bytes());
+        challenge.push(b'"');
+    }
+    challenge
 }
 
 /// The URL that was asked for, as the inside of a quoted string (RFC 9110 section 5.6.4). Without
@@ -60,7 +76,7 @@ mod tests {
     use super::*;
 
     fn challenge(head: &HeadMap, reason: Reason) -> String {
-        let reply = refusal(head, reason);
+        let reply = refusal(head, reason, &Refusal::default());
         let (name, value) = &reply.headers[0];
         assert_eq!(name.as_str(), "www-authenticate");
         String::from_utf8(value.as_bytes().to_vec()).unwrap()
@@ -91,7 +107,34 @@ mod tests {
     #[test]
     fn a_grpc_caller_gets_the_status_that_fits() {
         let head = HeadMap::get("/");
-        assert_eq!(refusal(&head, Reason::TokenExpired).grpc_status, GrpcStatus::Unauthenticated);
-        assert_eq!(refusal(&head, Reason::AudienceNotAllowed).grpc_status, GrpcStatus::PermissionDenied);
+        assert_eq!(
+            refusal(&head, Reason::TokenExpired, &Refusal::default()).grpc_status,
+            GrpcStatus::Unauthenticated
+        );
+        assert_eq!(
+            refusal(&head, Reason::AudienceNotAllowed, &Refusal::default()).grpc_status,
+            GrpcStatus::PermissionDenied
+        );
+    }
+
+    #[test]
+    fn the_configuration_may_say_otherwise() {
+        let head = HeadMap::get("/");
+        let own = Refusal {
+            status: Some(404),
+            body: Some("no".into()),
+            resource_metadata: Some("https://a.example/meta".into()),
+            ..Refusal::default()
+        };
+        let reply = refusal(&head, Reason::AudienceNotAllowed, &own);
+        assert_eq!((reply.status, reply.body.as_ref()), (404, "no"));
+        assert_eq!(reply.grpc_status, GrpcStatus::PermissionDenied);
+        let challenge = String::from_utf8(reply.headers[0].1.as_bytes().to_vec()).unwrap();
+        assert!(
+            challenge.ends_with(", error=\"invalid_token\", resource_metadata=\"https://a.example/meta\"")
+        );
+        let stripped = refusal(&head, Reason::TokenExpired, &Refusal { strip: true, ..own });
+        assert!(stripped.headers.is_empty() && stripped.body.is_empty());
+        assert_eq!(stripped.details, "jwt_reject{token_expired}");
     }
 }

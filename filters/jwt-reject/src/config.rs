@@ -1,6 +1,7 @@
 //! The configuration: read from JSON, checked, and made into what the filter works with.
 
 mod provider;
+mod requirement;
 
 use std::sync::Arc;
 
@@ -8,6 +9,8 @@ use filter_api::config::{ConfigErrors, Node, Object, Problem, read};
 use filter_api::matcher::RequestMatcher;
 
 pub use provider::Provider;
+pub(crate) use requirement::bit;
+pub use requirement::{Requirement, Tokens, Tree};
 
 /// The most providers: who owns a location is kept as bits of a word.
 const MAX_PROVIDERS: usize = 64;
@@ -15,14 +18,33 @@ const MAX_PROVIDERS: usize = 64;
 /// A configuration that can be worked with.
 #[derive(Debug)]
 pub struct Config {
-    /// The providers, in the order of their names.
-    pub providers: Vec<Arc<Provider>>,
     /// The rules, in the order given.
     pub rules: Vec<Rule>,
+    /// Whether a request passes that no rule is for.
+    pub allow_by_default: bool,
+    /// Whether a request passes that would be refused; it is counted and logged.
+    pub shadow: bool,
+    /// Whether a CORS preflight passes, which carries no credentials.
+    pub bypass_cors_preflight: bool,
     /// The most tokens in a request.
     pub max_tokens: usize,
     /// The most bytes of a token.
     pub max_token_bytes: usize,
+    /// What a refused request is answered with.
+    pub refusal: Refusal,
+}
+
+/// What the configuration says of the answer to a refused request.
+#[derive(Debug, Default)]
+pub struct Refusal {
+    /// Instead of the reason's status.
+    pub status: Option<u16>,
+    /// Instead of the reason's body.
+    pub body: Option<String>,
+    /// No body and no challenge.
+    pub strip: bool,
+    /// `resource_metadata` of the challenge (RFC 9728 section 5.1).
+    pub resource_metadata: Option<String>,
 }
 
 /// A rule: what the requests that it is for must have.
@@ -34,26 +56,6 @@ pub struct Rule {
     pub requirement: Requirement,
 }
 
-/// What a request must have.
-#[derive(Debug, Clone)]
-pub enum Requirement {
-    /// Nothing; tokens are not looked at.
-    Nothing,
-    /// A token of this provider.
-    Provider(Arc<Provider>),
-    /// No token, or tokens that all verify, each by some provider.
-    AllowMissing,
-    /// Anything.
-    AllowMissingOrFailed,
-}
-
-impl Requirement {
-    /// Whether a request without a token meets it.
-    pub fn is_lenient(&self) -> bool {
-        !matches!(self, Self::Provider(_))
-    }
-}
-
 impl Config {
     /// Reads a configuration; see the README for its fields.
     ///
@@ -62,22 +64,65 @@ impl Config {
     pub fn read(json: &[u8]) -> Result<(Self, Vec<Problem>), ConfigErrors> {
         read(json, |root| {
             let providers = read_providers(root);
-            let rules = root.required("rules").and_then(|node| read_rules(&node, providers.as_deref()));
+            let shared = root.get("requirement_map").map(|node| read_shared(&node, providers.as_deref()));
+            let rules = root.required("rules");
+            let rules = rules.and_then(|node| read_rules(&node, providers.as_deref(), shared.as_deref()));
+            let flag = |name| root.get(name).and_then(|node| node.bool()).unwrap_or(false);
+            let word = |name, usual, other| match root.get(name) {
+                Some(node) => read_choice(&node, usual, other),
+                None => Some(false),
+            };
             let number = |name, default, least, most| match root.get(name) {
                 Some(node) => node.integer(least, most),
                 None => Some(default),
             };
+            let allow_by_default = word("default", "deny", "allow");
+            let shadow = word("mode", "enforce", "shadow");
+            let bypass_cors_preflight = flag("bypass_cors_preflight");
             let max_tokens = number("max_tokens", 4, 1, 64);
             let max_token_bytes = number("max_token_bytes", 8192, 64, 65_536);
+            let refusal = read_refusal(root);
             let (providers, rules) = (providers?, rules?);
             warn_of_unused(root, &providers, &rules);
             Some(Self {
-                providers: providers.into_iter().map(|(_, provider)| provider).collect::<Option<_>>()?,
                 rules,
+                allow_by_default: allow_by_default?,
+                shadow: shadow?,
+                bypass_cors_preflight,
                 max_tokens: usize::try_from(max_tokens?).ok()?,
                 max_token_bytes: usize::try_from(max_token_bytes?).ok()?,
+                refusal,
             })
         })
+    }
+}
+
+/// One of two words; true for the second.
+fn read_choice(node: &Node<'_>, usual: &str, other: &str) -> Option<bool> {
+    let word = node.string()?;
+    if word == usual || word == other {
+        return Some(word == other);
+    }
+    node.error(format!("{word:?} must be {usual} or {other}"));
+    None
+}
+
+fn read_refusal(root: &Object<'_>) -> Refusal {
+    let status = root.get("status").and_then(|node| node.integer(400, 499));
+    let body = root.get("body").and_then(|node| node.string()).map(str::to_owned);
+    let resource_metadata = root.get("resource_metadata").and_then(|node| {
+        let url = node.filled_string()?;
+        let quotable = url.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'"' && byte != b'\\');
+        if !quotable {
+            node.error(format!("{url:?} is no URL that can stand in quotes"));
+        }
+        quotable.then(|| url.to_owned())
+    });
+    Refusal {
+        status: status.and_then(|status| u16::try_from(status).ok()),
+        body,
+        strip: root.get("strip_failure_response").and_then(|node| node.bool()).unwrap_or(false),
+        resource_metadata,
     }
 }
 
@@ -98,12 +143,27 @@ fn read_providers<'a>(root: &Object<'a>) -> Option<Vec<Named<'a>>> {
     )
 }
 
-fn read_rules(node: &Node<'_>, providers: Option<&[Named<'_>]>) -> Option<Vec<Rule>> {
+/// The requirements that rules refer to by name; without a requirement where it could not be read.
+type Shared<'a> = (&'a str, Option<Requirement>);
+
+fn read_shared<'a>(node: &Node<'a>, providers: Option<&[Named<'_>]>) -> Vec<Shared<'a>> {
+    let Some(object) = node.object() else { return Vec::new() };
+    let read = |(name, node): (&'a str, Node<'a>)| {
+        (name, providers.and_then(|providers| requirement::Reader { providers }.read(&node)))
+    };
+    object.entries().into_iter().map(read).collect()
+}
+
+fn read_rules(
+    node: &Node<'_>,
+    providers: Option<&[Named<'_>]>,
+    shared: Option<&[Shared<'_>]>,
+) -> Option<Vec<Rule>> {
     let items = node.array()?;
     if items.is_empty() {
         node.error("must not be empty: with no rule, every request would be refused");
     }
-    let rules: Vec<Option<Rule>> = items.iter().map(|item| read_rule(item, providers)).collect();
+    let rules: Vec<Option<Rule>> = items.iter().map(|item| read_rule(item, providers, shared)).collect();
     let every = rules.iter().position(|rule| rule.as_ref().is_some_and(|rule| rule.matcher.is_every()));
     if let Some((item, last)) =
         every.and_then(|place| items.get(place).zip(items.get(place.saturating_add(1)..)))
@@ -114,74 +174,41 @@ fn read_rules(node: &Node<'_>, providers: Option<&[Named<'_>]>) -> Option<Vec<Ru
     rules.into_iter().collect()
 }
 
-fn read_rule(node: &Node<'_>, providers: Option<&[Named<'_>]>) -> Option<Rule> {
+fn read_rule(
+    node: &Node<'_>,
+    providers: Option<&[Named<'_>]>,
+    shared: Option<&[Shared<'_>]>,
+) -> Option<Rule> {
     let object = node.object()?;
     let matcher = object.required("match").and_then(|node| RequestMatcher::read(&node));
-    let requirement = object.required("requires").and_then(|node| read_requirement(&node, providers));
+    let requirement = object.one_of(&["requires", "requirement_name"]).and_then(|(kind, value)| match kind {
+        "requires" => requirement::Reader { providers: providers? }.read(&value),
+        _ => named_requirement(&value, shared.unwrap_or_default()),
+    });
     object.finish();
     Some(Rule { matcher: matcher?, requirement: requirement? })
 }
 
-/// `{provider_name: main}`, or one of the others as a word or as Envoy's empty message.
-fn read_requirement(node: &Node<'_>, providers: Option<&[Named<'_>]>) -> Option<Requirement> {
-    if node.value().is_string() {
-        let word = node.string()?;
-        let requirement = named_requirement(word);
-        if requirement.is_none() {
-            node.error(format!(
-                "{word:?} is no requirement; write none, allow_missing, allow_missing_or_failed, \
-                 or {{provider_name: {word}}}"
-            ));
+fn named_requirement(node: &Node<'_>, shared: &[Shared<'_>]) -> Option<Requirement> {
+    let name = node.filled_string()?;
+    match shared.iter().find(|(own, _)| *own == name) {
+        Some((_, requirement)) => requirement.clone(),
+        None => {
+            let known: Vec<&str> = shared.iter().map(|(name, _)| *name).collect();
+            node.error(format!("requirement_map has no {name:?}; it has: {}", known.join(", ")));
+            None
         }
-        return requirement;
-    }
-    let object = node.object()?;
-    let one = object.one_of(&["provider_name", "none", "allow_missing", "allow_missing_or_failed"]);
-    object.finish();
-    let (kind, value) = one?;
-    if kind == "provider_name" {
-        let name = value.filled_string()?;
-        let providers = providers?;
-        return match providers.iter().find(|(own, _)| *own == name) {
-            // Where the provider could not be read, that has been said already.
-            Some((_, provider)) => provider.clone().map(Requirement::Provider),
-            None => {
-                let known: Vec<&str> = providers.iter().map(|(name, _)| *name).collect();
-                value.error(format!("no provider is named {name:?}; there are: {}", known.join(", ")));
-                None
-            }
-        };
-    }
-    match value.value() {
-        serde_json::Value::Bool(true) => {}
-        serde_json::Value::Object(empty) if empty.is_empty() => {}
-        _ => value.error("must be {} or true"),
-    }
-    named_requirement(kind)
-}
-
-fn named_requirement(word: &str) -> Option<Requirement> {
-    match word {
-        "none" => Some(Requirement::Nothing),
-        "allow_missing" => Some(Requirement::AllowMissing),
-        "allow_missing_or_failed" => Some(Requirement::AllowMissingOrFailed),
-        _ => None,
     }
 }
 
 /// A provider that no rule asks for is most often a rule forgotten.
 fn warn_of_unused(root: &Object<'_>, providers: &[Named<'_>], rules: &[Rule]) {
-    let any = rules.iter().any(|rule| {
-        matches!(rule.requirement, Requirement::AllowMissing | Requirement::AllowMissingOrFailed)
-    });
     let asked = |name: &str| {
-        rules
-            .iter()
-            .any(|rule| matches!(&rule.requirement, Requirement::Provider(own) if own.name.as_ref() == name))
+        rules.iter().any(|rule| match &rule.requirement {
+            Requirement::Nothing => false,
+            Requirement::Tokens(tokens) => tokens.providers.iter().any(|own| own.name.as_ref() == name),
+        })
     };
-    if any {
-        return;
-    }
     for (name, _) in providers {
         if !asked(name) {
             root.node().warning(format!("no rule requires provider {name:?}"));

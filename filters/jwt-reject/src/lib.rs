@@ -2,11 +2,15 @@
 //!
 //! The decision, in order:
 //! 1. The first rule for the request says what it must have; no rule, or none for sure: refuse.
-//! 2. Every token in the provider's locations is found; none: refuse, unless the rule allows it.
+//! 2. Every token in the places of the providers that the rule names is found; none: refuse, unless
+//!    the rule allows it.
 //! 3. More tokens than `max_tokens`, or one longer than `max_token_bytes`: refuse, undecoded.
-//! 4. Each token must pass every check of [`verify`], the cheapest first. One that fails: refuse,
-//!    unless the rule allows it.
-//! 5. The tokens are taken out of the request, unless the provider forwards them.
+//! 4. Each token must pass every check of [`verify`] for one of those providers, the cheapest first.
+//!    One that fails: refuse, unless the rule allows it.
+//! 5. The providers that verified a token must be those that the rule asks for.
+//! 6. The tokens are taken out of the request, unless the provider forwards them.
+//!
+//! In shadow mode, what would be refused is counted and logged, and every request passes unchanged.
 //!
 //! Entry points: [`JwtReject`] (the filter), [`verify`] (the checks), [`keys`] (reading keys),
 //! [`config`] (the configuration), [`reason`] (why a request is refused).
@@ -30,7 +34,7 @@ use filter_api::{
     OnHostFailure, Outcome,
 };
 
-use crate::config::{Config, Provider, Requirement, Rule};
+use crate::config::{Config, Provider, Requirement, Rule, Tokens, bit};
 use crate::locate::Found;
 use crate::reason::{Allowed, CheckedBy, Reason};
 use crate::verify::{Observer, Unverified};
@@ -55,7 +59,11 @@ impl Filter for JwtReject {
 
     fn on_request(&self, head: &impl Head, host: &impl Host, _: &Facts) -> Outcome {
         let mut request = Request { config: &self.config, head, host, effects: Effects::default() };
-        match request.decide() {
+        let decided = request.decide();
+        if self.config.shadow {
+            request.effects.headers.clear();
+        }
+        match decided {
             Ok(allowed) => {
                 request.effects.counters.add(allowed.counter());
                 Outcome::Continue(request.effects)
@@ -73,136 +81,155 @@ struct Request<'r, H, T> {
     effects: Effects,
 }
 
+/// What was found out about a token.
+struct Checked {
+    /// The providers that verified it, as bits.
+    verified: u64,
+    /// Whether it stays in the request.
+    stays: bool,
+    /// Why nobody did, if nobody did.
+    failed: Option<Reason>,
+}
+
 impl<H: Head, T: Host> Request<'_, H, T> {
     fn decide(&mut self) -> Result<Allowed, Reason> {
+        if self.config.bypass_cors_preflight && is_cors_preflight(self.head) {
+            return Ok(Allowed::CorsPreflight);
+        }
         let path = PathView::new(self.head.path());
         let lenient = |rule: &Rule| rule.requirement.is_lenient();
         match select(&self.config.rules, |rule| &rule.matcher, lenient, self.head, &path) {
+            Selected::Nothing if self.config.allow_by_default => Ok(Allowed::NoRule),
             Selected::Nothing => Err(Reason::NoRuleMatched),
             Selected::Ambiguous => Err(Reason::PathAmbiguous),
-            Selected::Rule(rule) => self.require(&rule.requirement),
+            Selected::Rule(rule) => match &rule.requirement {
+                Requirement::Nothing => Ok(Allowed::NoRequirement),
+                Requirement::Tokens(tokens) => self.require(tokens),
+            },
         }
     }
 
-    fn require(&mut self, requirement: &Requirement) -> Result<Allowed, Reason> {
-        let head = self.head;
+    fn require(&mut self, required: &Tokens) -> Result<Allowed, Reason> {
         let mut found = Vec::new();
-        match requirement {
-            Requirement::Nothing => return Ok(Allowed::NoRequirement),
-            Requirement::Provider(provider) => provider.locations.find(head, 1, &mut found),
-            Requirement::AllowMissing | Requirement::AllowMissingOrFailed => {
-                for (provider, owner) in self.config.providers.iter().zip(owners()) {
-                    provider.locations.find(head, owner, &mut found);
-                }
-            }
+        for (place, provider) in required.providers.iter().enumerate() {
+            provider.locations.find(self.head, bit(place), &mut found);
         }
         if found.is_empty() {
-            return if requirement.is_lenient() { Ok(Allowed::Missing) } else { Err(Reason::TokenMissing) };
+            return if required.tree.holds(0) { Ok(Allowed::Missing) } else { Err(Reason::TokenMissing) };
         }
-        let candidates: &[_] = match requirement {
-            Requirement::Provider(provider) => std::slice::from_ref(provider),
-            _ => &self.config.providers,
-        };
-        let verified = self.verify_all(&found, candidates);
-        match (verified, requirement) {
-            (Err(_), Requirement::AllowMissingOrFailed) => {
-                let forwarded =
-                    |token: &Found<'_>| owning(token, candidates).all(|provider| provider.forward);
-                self.strip(found, forwarded);
+        let mut checked = Vec::new();
+        let mut failed = self.out_of_bounds(&found);
+        if failed.is_none() {
+            checked.extend(found.iter().map(|token| self.check(token, required)));
+            failed = checked.iter().find_map(|token| token.failed);
+        }
+        let verified = checked.iter().fold(0, |all, token| all | token.verified);
+        if let Some(reason) = failed
+            && !required.tree.tolerates_failure()
+        {
+            return Err(reason);
+        }
+        if !required.tree.holds(verified) {
+            return Err(failed.unwrap_or(Reason::TokenMissing));
+        }
+        let mut checked = checked.into_iter();
+        found
+            .retain(|token| !checked.next().map_or_else(|| forwarded_by_all(token, required), |it| it.stays));
+        self.effects.headers = locate::removal(self.head, &found);
+        match failed {
+            None => Ok(Allowed::Verified),
+            Some(_) => {
                 self.effects.facts.clear();
                 Ok(Allowed::Failed)
             }
-            (Err(reason), _) => Err(reason),
-            (Ok(by), _) => {
-                let mut by = by.into_iter();
-                self.strip(found, |_| by.next().is_some_and(|provider| provider.forward));
-                Ok(Allowed::Verified)
-            }
         }
     }
 
-    /// Verifies every token; returns for each the provider that did.
-    fn verify_all<'p>(
-        &mut self,
-        found: &[Found<'_>],
-        candidates: &'p [std::sync::Arc<Provider>],
-    ) -> Result<Vec<&'p Provider>, Reason> {
+    /// What is said of the tokens without looking at them.
+    fn out_of_bounds(&self, found: &[Found<'_>]) -> Option<Reason> {
         if found.len() > self.config.max_tokens {
-            return Err(Reason::TooManyTokens);
+            return Some(Reason::TooManyTokens);
         }
-        if found.iter().any(|token| token.token.len() > self.config.max_token_bytes) {
-            return Err(Reason::TokenTooLong);
-        }
-        found.iter().map(|token| self.verify(token, candidates)).collect()
+        let too_long = found.iter().any(|token| token.token.len() > self.config.max_token_bytes);
+        too_long.then_some(Reason::TokenTooLong)
     }
 
-    /// Verifies a token by whichever of its owners stands for its issuer.
-    fn verify<'p>(
-        &mut self,
-        token: &Found<'_>,
-        candidates: &'p [std::sync::Arc<Provider>],
-    ) -> Result<&'p Provider, Reason> {
-        let mut last = Reason::IssuerNotConfigured;
-        let several = candidates.len() > 1;
-        for provider in owning(token, candidates) {
+    /// Checks a token by those of its owners who stand for its issuer.
+    fn check(&mut self, token: &Found<'_>, required: &Tokens) -> Checked {
+        let several = required.providers.len() > 1;
+        let mut verified = 0;
+        let mut stays = true;
+        let mut failed = Reason::IssuerNotConfigured;
+        for (place, provider) in owning(token, required) {
             let unverified = match Unverified::read(&token.token, provider.policy.padding, &mut ()) {
                 Ok(unverified) => unverified,
                 Err(reason) => {
-                    last = reason;
+                    failed = reason;
                     continue;
                 }
             };
-            let other_issuer =
-                provider.policy.issuer.as_deref().is_some_and(|own| unverified.issuer() != Some(own));
-            if several && other_issuer {
+            let other = provider.policy.issuer.as_deref().is_some_and(|own| unverified.issuer() != Some(own));
+            if several && other {
                 continue;
             }
             let mut counting = Counting(&mut self.effects.counters);
             match unverified.verify(&provider.policy, &provider.keys, self.host, &mut counting) {
                 Ok(()) => {
+                    verified |= bit(place);
+                    stays &= provider.forward;
                     let claims = serde_json::Value::Object(unverified.into_claims());
                     self.effects.facts.push(Fact::Claims { provider: provider.name.clone(), claims });
-                    return Ok(provider);
+                    if !required.tree.needs_every_verdict() {
+                        break;
+                    }
                 }
-                Err(reason) => last = reason,
+                Err(reason) => failed = reason,
             }
         }
-        Err(last)
-    }
-
-    /// Takes the tokens out of the request, except those that are to stay.
-    fn strip(&mut self, mut found: Vec<Found<'_>>, mut stays: impl FnMut(&Found<'_>) -> bool) {
-        found.retain(|token| !stays(token));
-        self.effects.headers = locate::removal(self.head, &found);
+        match verified {
+            0 => Checked { verified, stays: forwarded_by_all(token, required), failed: Some(failed) },
+            _ => Checked { verified, stays, failed: None },
+        }
     }
 
     fn refuse(self, reason: Reason) -> Outcome {
-        let mut effects = Effects { headers: Vec::new(), facts: Vec::new(), ..self.effects };
-        effects.counters.add(reason.counter());
+        let Self { config, head, host, effects } = self;
+        let mut effects = Effects { headers: Vec::new(), facts: Vec::new(), ..effects };
         effects.facts.push(Fact::Refused { filter: JwtReject::NAME, reason: reason.label() });
-        if self.host.logs(Level::Debug) {
-            let text = format!("{}: refused: {}", JwtReject::NAME, reason.label());
-            effects.log = Some(LogLine { level: Level::Debug, text });
+        let (counter, level, what) = match config.shadow {
+            false => (reason.counter(), Level::Debug, "refused"),
+            true => (reason.shadow_counter(), Level::Info, "would refuse"),
+        };
+        effects.counters.add(counter);
+        if host.logs(level) {
+            let text = format!("{}: {what}: {}", JwtReject::NAME, reason.label());
+            effects.log = Some(LogLine { level, text });
         }
-        Outcome::Reply(answer::refusal(self.head, reason), effects)
+        if config.shadow {
+            return Outcome::Continue(effects);
+        }
+        Outcome::Reply(answer::refusal(head, reason, &config.refusal), effects)
     }
 }
 
-/// The bit of each provider, in order.
-fn owners() -> impl Iterator<Item = u64> {
-    (0..64).map(|place| 1_u64 << place)
+/// A preflight of the Fetch standard, which by its nature carries no credentials.
+fn is_cors_preflight(head: &impl Head) -> bool {
+    let filled = |name| head.first(name).is_some_and(|value| !value.is_empty());
+    head.method() == b"OPTIONS" && filled("origin") && filled("access-control-request-method")
 }
 
-fn owning<'p>(
-    token: &Found<'_>,
-    candidates: &'p [std::sync::Arc<Provider>],
-) -> impl Iterator<Item = &'p Provider> {
-    let mask = token.owners;
-    candidates
-        .iter()
-        .zip(owners())
-        .filter(move |(_, owner)| mask & owner != 0)
-        .map(|(provider, _)| provider.as_ref())
+/// The providers in whose places the token was, each with its place among those required.
+fn owning<'p>(token: &Found<'_>, required: &'p Tokens) -> impl Iterator<Item = (usize, &'p Provider)> {
+    let owners = token.owners;
+    let providers = required.providers.iter().enumerate();
+    providers
+        .filter(move |(place, _)| owners & bit(*place) != 0)
+        .map(|(place, provider)| (place, provider.as_ref()))
+}
+
+/// Whether a token that nobody verified stays: only where everyone who looks there would forward it.
+fn forwarded_by_all(token: &Found<'_>, required: &Tokens) -> bool {
+    owning(token, required).all(|(_, provider)| provider.forward)
 }
 
 /// Counts who checked signatures.

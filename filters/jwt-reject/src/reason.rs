@@ -1,7 +1,7 @@
 //! Why a request is refused: one closed list, which is also the metric's label and stands in the
 //! response-code details.
 
-use filter_api::Counter;
+use filter_api::{Counter, CounterSet};
 
 /// A step of looking at a token, in the order in which they are taken: the cheapest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -102,14 +102,17 @@ macro_rules! reasons {
             }
         }
 
-        /// The filter's counters: one a reason, then one a way through, then one a way of
-        /// checking signatures.
+        /// The filter's counters: one a reason, one a reason in shadow mode, one a way through, one
+        /// a way of checking signatures.
         pub(crate) const COUNTERS: &[&str] = &[
             $(concat!("refused.reason.", $label),)*
+            $(concat!("shadow_refused.reason.", $label),)*
             "allowed.reason.verified",
             "allowed.reason.no_requirement",
             "allowed.reason.missing",
             "allowed.reason.failed",
+            "allowed.reason.no_rule",
+            "allowed.reason.cors_preflight",
             "signature_checks.by.host",
             "signature_checks.by.module",
         ];
@@ -199,6 +202,10 @@ pub enum Allowed {
     Missing,
     /// A token was not verified, and the rule allows that.
     Failed,
+    /// No rule was for the request, and those pass by default.
+    NoRule,
+    /// It was a CORS preflight.
+    CorsPreflight,
 }
 
 /// Who checked a signature.
@@ -210,11 +217,16 @@ pub enum CheckedBy {
     Module,
 }
 
+/// How many ways through there are.
+const WAYS: u8 = 6;
+
 const REASONS: u8 = {
-    assert!(Reason::ALL.len() + 6 == COUNTERS.len() && COUNTERS.len() <= 64, "a counter for each");
+    let reasons = Reason::ALL.len();
+    assert!(2 * reasons + WAYS as usize + 2 == COUNTERS.len(), "a counter for each");
+    assert!(COUNTERS.len() <= CounterSet::MOST, "no more than a set holds");
     #[allow(clippy::cast_possible_truncation)] // asserted just above
     {
-        Reason::ALL.len() as u8
+        reasons as u8
     }
 };
 
@@ -222,6 +234,11 @@ impl Reason {
     /// The counter of refusals for this reason.
     pub const fn counter(self) -> Counter {
         Counter(self as u8)
+    }
+
+    /// The counter of what would be refusals, were the filter not in shadow mode.
+    pub const fn shadow_counter(self) -> Counter {
+        Counter(REASONS.saturating_add(self as u8))
     }
 
     /// Whether the refusal is about a token that was there, rather than about its absence.
@@ -233,14 +250,14 @@ impl Reason {
 impl Allowed {
     /// The counter of requests that went this way.
     pub const fn counter(self) -> Counter {
-        Counter(REASONS.saturating_add(self as u8))
+        Counter(REASONS.saturating_mul(2).saturating_add(self as u8))
     }
 }
 
 impl CheckedBy {
     /// The counter of signatures checked so.
     pub const fn counter(self) -> Counter {
-        Counter(REASONS.saturating_add(4).saturating_add(self as u8))
+        Counter(REASONS.saturating_mul(2).saturating_add(WAYS).saturating_add(self as u8))
     }
 }
 
@@ -253,6 +270,7 @@ mod tests {
         let name = |counter: Counter| COUNTERS[usize::from(counter.0)];
         for reason in Reason::ALL {
             assert_eq!(name(reason.counter()), format!("refused.reason.{}", reason.label()));
+            assert_eq!(name(reason.shadow_counter()), format!("shadow_refused.reason.{}", reason.label()));
             assert_eq!(reason.details(), format!("jwt_reject{{{}}}", reason.label()));
             assert!(matches!(reason.status(), 401 | 403), "{reason:?}");
         }
@@ -260,6 +278,8 @@ mod tests {
         assert_eq!(name(Allowed::NoRequirement.counter()), "allowed.reason.no_requirement");
         assert_eq!(name(Allowed::Missing.counter()), "allowed.reason.missing");
         assert_eq!(name(Allowed::Failed.counter()), "allowed.reason.failed");
+        assert_eq!(name(Allowed::NoRule.counter()), "allowed.reason.no_rule");
+        assert_eq!(name(Allowed::CorsPreflight.counter()), "allowed.reason.cors_preflight");
         assert_eq!(name(CheckedBy::Host.counter()), "signature_checks.by.host");
         assert_eq!(name(CheckedBy::Module.counter()), "signature_checks.by.module");
     }

@@ -296,6 +296,134 @@ fn rules_in_order_and_none_means_refused() {
     assert_eq!(verdict(&filter, &HeadMap::get("/health").with_only(":method", "POST")), "no_rule_matched");
 }
 
+/// Providers `main` (Authorization) and `other` (x-other), of one key and two issuers.
+fn two_providers(requires: Value) -> Value {
+    let mut config = config(requires);
+    let mut other = provider();
+    other["issuer"] = json!("https://other.example");
+    other["from_headers"] = json!([{"name": "x-other"}]);
+    config["providers"]["other"] = other;
+    config
+}
+
+#[test]
+fn requirements_nest() {
+    let issuer = Issuer::new();
+    let of = |name: &str| issuer.token(&json!({"iss": format!("https://{name}.example"), "aud": "api"}));
+    let (main, other) = (of("issuer"), of("other"));
+    let bad = format!("{other}aa");
+    let named = |name: &str| json!({ "provider_name": name });
+    let both = json!([named("main"), named("other")]);
+    // With: nothing, main, other, both, main and a bad one for other, a bad one alone.
+    let heads = [
+        HeadMap::get("/"),
+        bearer(&main),
+        HeadMap::get("/").with("x-other", &other),
+        bearer(&main).with("x-other", &other),
+        bearer(&main).with("x-other", &bad),
+        HeadMap::get("/").with("x-other", &bad),
+    ];
+    let (none, wrong) = ("token_missing", "signature_not_base64url");
+    let rows = [
+        (json!({"requires_any": both}), [none, "verified", "verified", "verified", wrong, wrong]),
+        (
+            json!({"requires_any": {"requirements": both}}),
+            [none, "verified", "verified", "verified", wrong, wrong],
+        ),
+        (json!({"requires_all": both}), [none, none, none, "verified", wrong, wrong]),
+        (
+            json!({"requires_any": [named("main"), named("other"), {"allow_missing": {}}]}),
+            ["missing", "verified", "verified", "verified", wrong, wrong],
+        ),
+        (
+            json!({"requires_all": [named("main"), "allow_missing_or_failed"]}),
+            [none, "verified", none, "verified", "verified", none],
+        ),
+        (
+            json!({"requires_all": [named("main"), {"requires_any": [named("other"), "allow_missing_or_failed"]}]}),
+            [none, "verified", none, "verified", "failed", wrong],
+        ),
+        (
+            json!({"requires_any": [named("other"), {"requires_all": [named("main"), named("other")]}]}),
+            [none, none, "verified", "verified", wrong, wrong],
+        ),
+    ];
+    for (requires, expected) in rows {
+        let filter = filter(&two_providers(requires.clone()));
+        assert_eq!(heads.each_ref().map(|head| verdict(&filter, head)), expected, "{requires}");
+    }
+}
+
+#[test]
+fn one_token_may_be_for_several_providers() {
+    let issuer = Issuer::new();
+    let mut config =
+        config(json!({"requires_all": [{"provider_name": "main"}, {"provider_name": "second"}]}));
+    let mut second = provider();
+    second["audiences"] = json!(["second"]);
+    config["providers"]["second"] = second;
+    let filter = filter(&config);
+    let token = |aud: Value| bearer(&issuer.token(&json!({"iss": "https://issuer.example", "aud": aud})));
+    assert_eq!(verdict(&filter, &token(json!(["api", "second"]))), "verified");
+    assert_eq!(verdict(&filter, &token(json!("api"))), "token_missing");
+    assert_eq!(verdict(&filter, &token(json!("third"))), "audience_not_allowed");
+}
+
+#[test]
+fn requirements_have_names() {
+    let mut config = config(json!("none"));
+    config["requirement_map"] = json!({"users": {"provider_name": "main"}, "anyone": "none"});
+    config["rules"] = json!([
+        {"match": {"prefix": "/api"}, "requirement_name": "users"},
+        {"match": {"prefix": "/"}, "requirement_name": "anyone"},
+    ]);
+    let filter = filter(&config);
+    assert_eq!(verdict(&filter, &HeadMap::get("/api")), "token_missing");
+    assert_eq!(verdict(&filter, &HeadMap::get("/x")), "no_requirement");
+}
+
+#[test]
+fn what_passes_without_a_rule() {
+    let preflight = HeadMap::get("/api")
+        .with_only(":method", "OPTIONS")
+        .with("origin", "https://a.example")
+        .with("access-control-request-method", "GET");
+    let half = HeadMap::get("/api").with_only(":method", "OPTIONS").with("origin", "https://a.example");
+    let mut config = config(json!({"provider_name": "main"}));
+    config["rules"][0]["match"] = json!({"prefix": "/api"});
+    let strict = filter(&config);
+    assert_eq!(verdict(&strict, &preflight), "token_missing");
+    assert_eq!(verdict(&strict, &HeadMap::get("/other")), "no_rule_matched");
+    config["bypass_cors_preflight"] = json!(true);
+    config["default"] = json!("allow");
+    let lax = filter(&config);
+    assert_eq!(verdict(&lax, &preflight), "cors_preflight");
+    assert_eq!(verdict(&lax, &half), "token_missing");
+    assert_eq!(verdict(&lax, &HeadMap::get("/other")), "no_rule");
+    assert_eq!(verdict(&lax, &HeadMap::get("/api")), "token_missing");
+    for trick in ["//api", "/x/..%2fapi", "/;/api", "/x/..;/api"] {
+        assert_eq!(verdict(&lax, &HeadMap::get(trick)), "path_ambiguous", "{trick}");
+    }
+}
+
+#[test]
+fn shadow_mode_counts_and_changes_nothing() {
+    let mut config = config(json!({"provider_name": "main"}));
+    config["mode"] = json!("shadow");
+    let filter = filter(&config);
+    for (head, counter) in [
+        (HeadMap::get("/"), "shadow_refused.reason.token_missing"),
+        (bearer("x"), "shadow_refused.reason.token_malformed"),
+        (bearer(&Issuer::new().good()), "allowed.reason.verified"),
+    ] {
+        let Outcome::Continue(effects) = ask(&filter, &head) else { panic!("refused in shadow mode") };
+        assert!(effects.headers.is_empty(), "{counter}");
+        let counted: Vec<&str> =
+            effects.counters.iter().map(|counter| reason::COUNTERS[usize::from(counter.0)]).collect();
+        assert!(counted.contains(&counter), "{counted:?}");
+    }
+}
+
 fn problems(config: &str) -> Vec<String> {
     JwtReject::configure(config.as_bytes()).unwrap_err().0.iter().map(ToString::to_string).collect()
 }
@@ -344,9 +472,37 @@ fn other_configurations_that_are_refused() {
         (with(&["rules"], json!({})), "rules: must be an array, not an object"),
         (with(&["providers"], json!({})), "providers: must not be empty"),
         (with(&["rules"], json!([{"requires": "none"}])), "rules[0]: `match` is missing"),
-        (with(&["rules"], json!([{"match": {}}])), "rules[0]: `requires` is missing"),
+        (
+            with(&["rules"], json!([{"match": {}}])),
+            "rules[0]: one of `requires`, `requirement_name` is missing",
+        ),
+        (
+            with(&["rules"], json!([{"match": {}, "requires": "none", "requirement_name": "x"}])),
+            "give one of them",
+        ),
+        (with(&["rules"], json!([{"match": {}, "requirement_name": "x"}])), "requirement_map has no \"x\""),
+        (
+            with(&["rules"], json!([{"match": {}, "requires": {"requires_any": []}}])),
+            "requires_any: must not be empty",
+        ),
+        (
+            with(&["rules"], json!([{"match": {}, "requires": {"requires_any": ["none"]}}])),
+            "none stands alone",
+        ),
+        (with(&["rules"], json!([{"match": {}, "requires": {"allow_missing": 1}}])), "must be {} or true"),
+        (
+            with(&["requirement_map"], json!({"x": {"provider_name": "y"}})),
+            "requirement_map.x.provider_name: no provider",
+        ),
+        (with(&["mode"], json!("shade")), "mode: \"shade\" must be enforce or shadow"),
+        (with(&["default"], json!("pass")), "default: \"pass\" must be deny or allow"),
+        (with(&["status"], json!(200)), "status: 200 is not a whole number from 400 to 499"),
+        (with(&["resource_metadata"], json!("a\"b")), "is no URL that can stand in quotes"),
         (with(&["rules"], json!([{"match": {}, "requires": "main"}])), "write none, allow_missing"),
-        (with(&["rules"], json!([{"match": {}, "requires": {}}])), "one of `provider_name`, `none`"),
+        (
+            with(&["rules"], json!([{"match": {}, "requires": {}}])),
+            "one of `provider_name`, `requires_any`, `requires_all`, `none`",
+        ),
         (with(&["providers", "main", "local_jwks"], json!(null)), "`local_jwks` is missing"),
         (with(&["providers", "main", "local_jwks"], json!({"filename": "x"})), "a module cannot read files"),
         (with(&["providers", "main", "local_jwks"], mixed), "has secrets and public keys in one set"),
