@@ -1,6 +1,7 @@
 //! A walk over a configuration that notes what is wrong and goes on.
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
@@ -282,10 +283,8 @@ impl<'a> Object<'a> {
             let hint = match nearest {
                 Some((_, known)) => format!("; did you mean `{known}`?"),
                 None => {
-                    let mut known: Vec<&str> = asked.clone();
-                    known.sort_unstable();
-                    known.dedup();
-                    format!("; known here: {}", known.join(", "))
+                    let known: BTreeSet<&str> = asked.iter().copied().collect();
+                    format!("; known here: {}", Vec::from_iter(known).join(", "))
                 }
             };
             self.node.error(format!("unknown field `{}`{hint}", name.escape_debug()));

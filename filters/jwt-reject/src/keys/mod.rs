@@ -227,6 +227,23 @@ impl std::fmt::Debug for Key {
     }
 }
 
+/// A key on a curve, of its point: the byte 4, x, y (SEC 1 section 2.3.4, uncompressed). Reading
+/// compressed points would take 20 KB of code for square roots, and nobody writes them.
+macro_rules! elliptic {
+    ($curve:ident, $variant:ident) => {
+        pub(crate) fn $curve(point: &[u8]) -> Option<Self> {
+            use $curve::elliptic_curve::point::AffineCoordinates;
+            let (4, coordinates) = point.split_first()? else { return None };
+            let (x, y) = coordinates.split_at_checked(coordinates.len() / 2)?;
+            let point = $curve::AffinePoint::from_coordinates(&x.try_into().ok()?, &y.try_into().ok()?)
+                .into_option()?;
+            let public = $curve::ecdsa::VerifyingKey::from_affine(point).ok()?;
+            let spki = encode(&public)?;
+            Some(Self::$variant { public, spki })
+        }
+    };
+}
+
 impl Material {
     fn fits(&self, algorithm: Algorithm) -> bool {
         match self {
@@ -264,23 +281,9 @@ impl Material {
         Ok(Self::Rsa { public, spki })
     }
 
-    pub(crate) fn p256(point: &[u8]) -> Option<Self> {
-        let public = p256::ecdsa::VerifyingKey::from_sec1_bytes(point).ok()?;
-        let spki = encode(&public)?;
-        Some(Self::P256 { public, spki })
-    }
-
-    pub(crate) fn p384(point: &[u8]) -> Option<Self> {
-        let public = p384::ecdsa::VerifyingKey::from_sec1_bytes(point).ok()?;
-        let spki = encode(&public)?;
-        Some(Self::P384 { public, spki })
-    }
-
-    pub(crate) fn p521(point: &[u8]) -> Option<Self> {
-        let public = p521::ecdsa::VerifyingKey::from_sec1_bytes(point).ok()?;
-        let spki = encode(&public)?;
-        Some(Self::P521 { public, spki })
-    }
+    elliptic!(p256, P256);
+    elliptic!(p384, P384);
+    elliptic!(p521, P521);
 
     /// An Ed25519 key. One of small order, for which a signature can be good for any text, is none.
     /// Envoy's own loader takes any 32 bytes, so a set with a damaged key still serves; so here.

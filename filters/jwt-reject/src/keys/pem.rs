@@ -78,7 +78,10 @@ fn material(der: &[u8], allow_weak: bool) -> Result<Material, Unfit> {
                 P521 => Material::p521(bits),
                 _ => return Err(no("is on a curve that is not supported; P-256, P-384 and P-521 are")),
             };
-            material.ok_or_else(|| no("is no point of its curve"))
+            material.ok_or_else(|| {
+                no("is no uncompressed point of its curve; if it is a compressed one: \
+                    openssl ec -pubin -in FILE -conv_form uncompressed")
+            })
         }
         ED25519 => Material::ed25519(bits).ok_or_else(|| no("is no Ed25519 key")),
         other => Err(Unfit::Unusable(format!("is a key of a kind that is not supported ({other})"))),
