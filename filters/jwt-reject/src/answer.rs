@@ -36,7 +36,9 @@ fn challenge(head: &impl Head, reason: Reason, config: &Refusal) -> Vec<u8> {
     let mut challenge = b"Bearer realm=\"".to_vec();
     push_realm(head, &mut challenge);
     challenge.push(b'"');
-    if reason.is_about_a_token() {
+    if reason == Reason::ScopeMissing {
+        challenge.extend_from_slice(b", error=\"insufficient_scope\"");
+    } else if reason.is_about_a_token() {
         challenge.extend_from_slice(b", error=\"invalid_token\"");
     }
     if let Some(url) = &config.resource_metadata {

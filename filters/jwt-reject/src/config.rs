@@ -5,6 +5,7 @@ mod requirement;
 
 use std::sync::Arc;
 
+use filter_api::HeaderName;
 use filter_api::config::{ConfigErrors, Node, Object, Problem, read};
 use filter_api::matcher::RequestMatcher;
 
@@ -32,6 +33,8 @@ pub struct Config {
     pub max_token_bytes: usize,
     /// What a refused request is answered with.
     pub refusal: Refusal,
+    /// Every header that some provider writes; clients' copies of them are removed.
+    pub written_headers: Vec<HeaderName>,
 }
 
 /// What the configuration says of the answer to a refused request.
@@ -84,7 +87,10 @@ impl Config {
             let refusal = read_refusal(root);
             let (providers, rules) = (providers?, rules?);
             warn_of_unused(root, &providers, &rules);
+            let written = providers.iter().filter_map(|(_, provider)| provider.as_deref());
+            let written_headers = written.flat_map(Provider::written_headers).cloned().collect();
             Some(Self {
+                written_headers,
                 rules,
                 allow_by_default: allow_by_default?,
                 shadow: shadow?,

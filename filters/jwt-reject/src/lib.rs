@@ -8,9 +8,11 @@
 //! 4. Each token must pass every check of [`verify`] for one of those providers, the cheapest first.
 //!    One that fails: refuse, unless the rule allows it.
 //! 5. The providers that verified a token must be those that the rule asks for.
-//! 6. The tokens are taken out of the request, unless the provider forwards them.
+//! 6. The tokens are taken out of the request, unless the provider forwards them; what the provider
+//!    says of their claims is written to headers.
 //!
-//! In shadow mode, what would be refused is counted and logged, and every request passes unchanged.
+//! Client copies of those headers are removed from every request, whichever way it goes. In shadow
+//! mode nothing else is changed, and what would be refused is counted, logged, and passes.
 //!
 //! Entry points: [`JwtReject`] (the filter), [`verify`] (the checks), [`keys`] (reading keys),
 //! [`config`] (the configuration), [`reason`] (why a request is refused).
@@ -19,7 +21,9 @@
 
 pub mod algorithm;
 mod answer;
+pub mod claims;
 pub mod config;
+pub mod deny;
 pub mod keys;
 pub mod locate;
 pub mod reason;
@@ -30,9 +34,10 @@ pub mod verify;
 use filter_api::config::ConfigErrors;
 use filter_api::matcher::{PathView, Selected, select};
 use filter_api::{
-    Callback, Configured, CounterSet, Effects, Fact, Facts, Filter, Head, Host, Level, LogLine,
-    OnHostFailure, Outcome,
+    Callback, Configured, CounterSet, Effects, Fact, Facts, Filter, Head, HeaderName, HeaderOp, HeaderValue,
+    Host, Level, LogLine, OnHostFailure, Outcome,
 };
+use serde_json::{Map, Value};
 
 use crate::config::{Config, Provider, Requirement, Rule, Tokens, bit};
 use crate::locate::Found;
@@ -58,16 +63,15 @@ impl Filter for JwtReject {
     }
 
     fn on_request(&self, head: &impl Head, host: &impl Host, _: &Facts) -> Outcome {
-        let mut request = Request { config: &self.config, head, host, effects: Effects::default() };
-        let decided = request.decide();
-        if self.config.shadow {
-            request.effects.headers.clear();
-        }
-        match decided {
-            Ok(allowed) => {
-                request.effects.counters.add(allowed.counter());
-                Outcome::Continue(request.effects)
-            }
+        let mut request = Request {
+            config: &self.config,
+            head,
+            host,
+            effects: Effects::default(),
+            claim_headers: Vec::new(),
+        };
+        match request.decide() {
+            Ok(allowed) => request.allow(allowed),
             Err(reason) => request.refuse(reason),
         }
     }
@@ -78,7 +82,10 @@ struct Request<'r, H, T> {
     config: &'r Config,
     head: &'r H,
     host: &'r T,
+    /// Its header operations take tokens out.
     effects: Effects,
+    /// What verified tokens say, as headers.
+    claim_headers: Vec<HeaderOp>,
 }
 
 /// What was found out about a token.
@@ -140,6 +147,7 @@ impl<H: Head, T: Host> Request<'_, H, T> {
             None => Ok(Allowed::Verified),
             Some(_) => {
                 self.effects.facts.clear();
+                self.claim_headers.clear();
                 Ok(Allowed::Failed)
             }
         }
@@ -177,7 +185,10 @@ impl<H: Head, T: Host> Request<'_, H, T> {
                 Ok(()) => {
                     verified |= bit(place);
                     stays &= provider.forward;
-                    let claims = serde_json::Value::Object(unverified.into_claims());
+                    let payload = unverified.payload();
+                    let claims = unverified.into_claims();
+                    self.write_claims(provider, payload, &claims);
+                    let claims = serde_json::Value::Object(claims);
                     self.effects.facts.push(Fact::Claims { provider: provider.name.clone(), claims });
                     if !required.tree.needs_every_verdict() {
                         break;
@@ -192,9 +203,61 @@ impl<H: Head, T: Host> Request<'_, H, T> {
         }
     }
 
+    /// Notes the headers that a provider has verified claims written to.
+    fn write_claims(&mut self, provider: &Provider, payload: &str, claims: &Map<String, Value>) {
+        if let Some((header, pad)) = &provider.payload_header {
+            let mut text = payload.trim_end_matches('=').to_owned();
+            while *pad && !text.len().is_multiple_of(4) {
+                text.push('=');
+            }
+            if let Ok(value) = HeaderValue::new(text) {
+                self.claim_headers.push(HeaderOp::Set(header.clone(), value));
+            }
+        }
+        for claim in &provider.claim_headers {
+            match claim.value(claims) {
+                Some(Ok(value)) => self.claim_headers.push(HeaderOp::Set(claim.header.clone(), value)),
+                Some(Err(())) => self.effects.counters.add(reason::CLAIMS_NOT_FORWARDED),
+                None => {}
+            }
+        }
+    }
+
+    /// The operations that take out what a client may have sent in place of our own headers.
+    fn removed_copies(&self) -> Vec<HeaderOp> {
+        let mut operations: Vec<HeaderOp> = Vec::new();
+        if self.config.written_headers.is_empty() {
+            return operations;
+        }
+        for (name, _) in self.head.lines() {
+            let ours = self.config.written_headers.iter().any(|own| is_copy(name, own.as_str().as_bytes()));
+            let name =
+                std::str::from_utf8(name).ok().filter(|_| ours).and_then(|name| HeaderName::new(name).ok());
+            if let Some(operation) = name.map(HeaderOp::Remove)
+                && !operations.contains(&operation)
+            {
+                operations.push(operation);
+            }
+        }
+        operations
+    }
+
+    fn allow(self, allowed: Allowed) -> Outcome {
+        let mut headers = self.removed_copies();
+        let Self { config, mut effects, claim_headers, .. } = self;
+        effects.counters.add(allowed.counter());
+        if !config.shadow {
+            headers.append(&mut effects.headers);
+            headers.extend(claim_headers);
+        }
+        effects.headers = headers;
+        Outcome::Continue(effects)
+    }
+
     fn refuse(self, reason: Reason) -> Outcome {
-        let Self { config, head, host, effects } = self;
-        let mut effects = Effects { headers: Vec::new(), facts: Vec::new(), ..effects };
+        let headers = if self.config.shadow { self.removed_copies() } else { Vec::new() };
+        let Self { config, head, host, effects, .. } = self;
+        let mut effects = Effects { headers, facts: Vec::new(), ..effects };
         effects.facts.push(Fact::Refused { filter: JwtReject::NAME, reason: reason.label() });
         let (counter, level, what) = match config.shadow {
             false => (reason.counter(), Level::Debug, "refused"),
@@ -210,6 +273,13 @@ impl<H: Head, T: Host> Request<'_, H, T> {
         }
         Outcome::Reply(answer::refusal(head, reason, &config.refusal), effects)
     }
+}
+
+/// Whether a client's header would be taken for ours: some upstreams make no difference between `-`
+/// and `_`, nor between upper and lower case.
+fn is_copy(name: &[u8], own: &[u8]) -> bool {
+    let plain = |byte: &u8| if *byte == b'_' { b'-' } else { byte.to_ascii_lowercase() };
+    name.len() == own.len() && name.iter().map(plain).eq(own.iter().map(plain))
 }
 
 /// A preflight of the Fetch standard, which by its nature carries no credentials.

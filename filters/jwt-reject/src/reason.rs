@@ -26,13 +26,15 @@ pub enum Check {
     Audience,
     /// `sub`.
     Subject,
+    /// Other claims that must hold something, and revocation.
+    Claims,
     /// The signature.
     Signature,
 }
 
 impl Check {
     /// Every check, in order.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Presence,
         Self::Shape,
         Self::Header,
@@ -43,6 +45,7 @@ impl Check {
         Self::Issuer,
         Self::Audience,
         Self::Subject,
+        Self::Claims,
         Self::Signature,
     ];
 
@@ -59,6 +62,7 @@ impl Check {
             Self::Issuer => "issuer",
             Self::Audience => "audience",
             Self::Subject => "subject",
+            Self::Claims => "claims",
             Self::Signature => "signature",
         }
     }
@@ -115,11 +119,14 @@ macro_rules! reasons {
             "allowed.reason.cors_preflight",
             "signature_checks.by.host",
             "signature_checks.by.module",
+            "claims_not_forwarded",
         ];
     };
 }
 
-use Check::{Algorithm, Audience, Header, Issuer, Key, Payload, Presence, Shape, Signature, Subject, Time};
+use Check::{
+    Algorithm, Audience, Claims, Header, Issuer, Key, Payload, Presence, Shape, Signature, Subject, Time,
+};
 
 reasons! {
     /// No token where one must be.
@@ -183,6 +190,14 @@ reasons! {
     AudienceNotAllowed "audience_not_allowed", Some(Audience), 403, "Audiences in Jwt are not allowed";
     /// `sub` is none of the provider's `subjects`.
     SubjectNotAllowed "subject_not_allowed", Some(Subject), 403, "Jwt subject is not allowed";
+    /// `typ` is none of the provider's.
+    TypNotAllowed "typ_not_allowed", Some(Header), 401, "Jwt header [typ] is not allowed";
+    /// A claim does not hold what `required_claims` asks for.
+    ClaimNotAllowed "claim_not_allowed", Some(Claims), 403, "Jwt claims are not allowed";
+    /// `scope` or `scp` does not hold what `required_claims` asks for.
+    ScopeMissing "scope_missing", Some(Claims), 403, "Jwt lacks a required scope";
+    /// `deny` lists the token, its subject or its issuer.
+    TokenRevoked "token_revoked", Some(Claims), 401, "Jwt is revoked";
     /// The signature is wrong.
     SignatureWrong "signature_wrong", Some(Signature), 401, "Jwt verification fails";
     /// No rule is for this request.
@@ -222,7 +237,7 @@ const WAYS: u8 = 6;
 
 const REASONS: u8 = {
     let reasons = Reason::ALL.len();
-    assert!(2 * reasons + WAYS as usize + 2 == COUNTERS.len(), "a counter for each");
+    assert!(2 * reasons + WAYS as usize + 3 == COUNTERS.len(), "a counter for each");
     assert!(COUNTERS.len() <= CounterSet::MOST, "no more than a set holds");
     #[allow(clippy::cast_possible_truncation)] // asserted just above
     {
@@ -261,6 +276,10 @@ impl CheckedBy {
     }
 }
 
+/// The counter of requests in which a claim could not be a header's value.
+pub(crate) const CLAIMS_NOT_FORWARDED: Counter =
+    Counter(REASONS.saturating_mul(2).saturating_add(WAYS).saturating_add(2));
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -282,5 +301,6 @@ mod tests {
         assert_eq!(name(Allowed::CorsPreflight.counter()), "allowed.reason.cors_preflight");
         assert_eq!(name(CheckedBy::Host.counter()), "signature_checks.by.host");
         assert_eq!(name(CheckedBy::Module.counter()), "signature_checks.by.module");
+        assert_eq!(name(CLAIMS_NOT_FORWARDED), "claims_not_forwarded");
     }
 }

@@ -424,6 +424,160 @@ fn shadow_mode_counts_and_changes_nothing() {
     }
 }
 
+/// The operations on the request, as `set name value`, in order; `None` where it is refused.
+fn operations(filter: &JwtReject, head: &HeadMap) -> Option<Vec<String>> {
+    let Outcome::Continue(effects) = ask(filter, head) else { return None };
+    let show = |operation: &HeaderOp| match operation {
+        HeaderOp::Set(name, value) => {
+            format!("set {} {}", name.as_str(), String::from_utf8_lossy(value.as_bytes()))
+        }
+        HeaderOp::Add(name, value) => format!("add {} {value:?}", name.as_str()),
+        HeaderOp::Remove(name) => format!("remove {}", name.as_str()),
+    };
+    Some(effects.headers.iter().map(show).collect())
+}
+
+fn forwarding(requires: Value) -> Value {
+    let mut config = config(requires);
+    let provider = config["providers"]["main"].as_object_mut().unwrap();
+    provider.insert("forward_payload_header".into(), json!("x-jwt-payload"));
+    provider.insert(
+        "claim_to_headers".into(),
+        json!([
+            {"header_name": "x-user-id", "claim_name": "sub"},
+            {"header_name": "X-Roles", "claim_name": "realm.roles"},
+            {"header_name": "x-roles-json", "claim_name": "realm.roles", "array": "json"},
+            {"header_name": "x-absent", "claim_name": "absent"},
+        ]),
+    );
+    config
+}
+
+#[test]
+fn claims_travel_in_headers_and_no_client_can_send_them() {
+    let issuer = Issuer::new();
+    let claims = json!({
+        "iss": "https://issuer.example", "aud": "api", "sub": "alice", "realm": {"roles": ["a", "b"]},
+    });
+    let token = issuer.token(&claims);
+    let payload = token.split('.').nth(1).unwrap();
+    let filter = filter(&forwarding(json!({"provider_name": "main"})));
+    let expected = [
+        "remove authorization".to_owned(),
+        format!("set x-jwt-payload {payload}"),
+        "set x-user-id alice".to_owned(),
+        "set x-roles a,b".to_owned(),
+        "set x-roles-json [\"a\",\"b\"]".to_owned(),
+    ];
+    assert_eq!(operations(&filter, &bearer(&token)).unwrap(), expected);
+    let forging = bearer(&token)
+        .with("x-user-id", "mallory")
+        .with("x_user_id", "mallory")
+        .with("X-Absent", "mallory")
+        .with("x-jwt_payload", "e30")
+        .with("x-user-id", "again")
+        .with("x-user-idx", "stays");
+    let removed = ["remove x-user-id", "remove x_user_id", "remove x-absent", "remove x-jwt_payload"];
+    let expected: Vec<String> = removed.map(str::to_owned).into_iter().chain(expected).collect();
+    assert_eq!(operations(&filter, &forging).unwrap(), expected);
+
+    // Whichever way a request goes.
+    let forging = HeadMap::get("/").with("x_user_id", "mallory");
+    for requires in [json!("none"), json!("allow_missing"), json!("allow_missing_or_failed")] {
+        let filter = self::filter(&forwarding(requires.clone()));
+        assert_eq!(operations(&filter, &forging).unwrap(), ["remove x_user_id"], "{requires}");
+    }
+    let mut shadow = forwarding(json!({"provider_name": "main"}));
+    shadow["mode"] = json!("shadow");
+    let shadow = self::filter(&shadow);
+    assert_eq!(operations(&shadow, &forging).unwrap(), ["remove x_user_id"]);
+    assert_eq!(operations(&shadow, &bearer(&token)).unwrap(), [""; 0]);
+    // What failed to verify says nothing.
+    let lax = self::filter(&forwarding(json!("allow_missing_or_failed")));
+    assert_eq!(operations(&lax, &bearer(&format!("{token}aa"))).unwrap(), ["remove authorization"]);
+}
+
+#[test]
+fn a_claim_that_would_end_its_line_is_left_out_and_counted() {
+    let issuer = Issuer::new();
+    let filter = filter(&forwarding(json!({"provider_name": "main"})));
+    for bad in ["a\r\nset-cookie: b", "a\0b", "a\u{7f}"] {
+        let token = issuer.token(&json!({"iss": "https://issuer.example", "aud": "api", "sub": bad}));
+        let operations = operations(&filter, &bearer(&token)).unwrap();
+        assert!(!operations.iter().any(|it| it.contains("x-user-id")), "{operations:?}");
+        assert!(ask(&filter, &bearer(&token)).effects().counters.contains(reason::CLAIMS_NOT_FORWARDED));
+    }
+}
+
+#[test]
+fn the_payload_may_be_padded() {
+    let issuer = Issuer::new();
+    let mut config = forwarding(json!({"provider_name": "main"}));
+    config["providers"]["main"]["pad_forward_payload_header"] = json!(true);
+    let filter = filter(&config);
+    for sub in ["a", "ab", "abc", "abcd"] {
+        let token = issuer.token(&json!({"iss": "https://issuer.example", "aud": "api", "sub": sub}));
+        let set = operations(&filter, &bearer(&token)).unwrap();
+        let payload = set.iter().find_map(|it| it.strip_prefix("set x-jwt-payload ")).unwrap();
+        assert_eq!((payload.len() % 4, payload.trim_end_matches('=')), (0, token.split('.').nth(1).unwrap()));
+    }
+}
+
+#[test]
+fn claims_kinds_and_revocation() {
+    let issuer = Issuer::new();
+    let claims = json!({
+        "iss": "https://issuer.example", "aud": "api", "sub": "alice", "jti": "t1", "iat": 1000, "scope": "read write",
+        "realm": {"roles": ["dev"]},
+    });
+    let token = bearer(&issuer.token(&claims));
+    let rows = [
+        (json!({"required_claims": [{"claim": "realm.roles", "any_of": ["ops", "dev"]}]}), "verified"),
+        (
+            json!({"required_claims": [{"claim": "realm.roles", "any_of": [{"safe_regex": {"regex": "d.*"}}]}]}),
+            "verified",
+        ),
+        (json!({"required_claims": [{"claim": "realm.roles", "any_of": "ops"}]}), "claim_not_allowed"),
+        (json!({"required_claims": [{"claim": "absent"}]}), "claim_not_allowed"),
+        (json!({"required_claims": [{"claim": "scope", "all_of": ["read", "write"]}]}), "verified"),
+        (json!({"required_claims": [{"claim": "scope", "all_of": ["read", "admin"]}]}), "scope_missing"),
+        (json!({"typ": ["JWT"]}), "typ_not_allowed"),
+        (json!({"deny": {"jti": ["t2"], "sub": ["bob"], "iss": ["x"]}}), "verified"),
+        (json!({"deny": {"jti": ["t1"]}}), "token_revoked"),
+        (json!({"deny": {"sub": ["bob", "alice"]}}), "token_revoked"),
+        (json!({"deny": {"iss": ["https://issuer.example"]}}), "token_revoked"),
+        (json!({"deny": {"issued_before": [{"sub": "alice", "time": 1000}]}}), "verified"),
+        (json!({"deny": {"issued_before": [{"sub": "alice", "time": 1001}]}}), "token_revoked"),
+        (json!({"deny": {"issued_before": [{"sub": "bob", "time": 2000}]}}), "verified"),
+        (
+            json!({"deny": {"issued_before": [{"iss": "https://issuer.example", "time": 1001}]}}),
+            "token_revoked",
+        ),
+    ];
+    for (settings, expected) in rows {
+        let mut config = config(json!({"provider_name": "main"}));
+        config["providers"]["main"].as_object_mut().unwrap().extend(settings.as_object().unwrap().clone());
+        assert_eq!(verdict(&filter(&config), &token), expected, "{settings}");
+    }
+    // Who does not say when it was issued is taken to be older than any moment.
+    let mut config = config(json!({"provider_name": "main"}));
+    config["providers"]["main"]["deny"] = json!({"issued_before": [{"sub": "alice", "time": 1}]});
+    assert_eq!(verdict(&filter(&config), &bearer(&issuer.good())), "token_revoked");
+}
+
+#[test]
+fn revoking_thousands_costs_one_look_up() {
+    let ids: Vec<String> = (0..20_000).map(|number| format!("id-{number}")).collect();
+    let mut config = config(json!({"provider_name": "main"}));
+    config["providers"]["main"]["deny"] = json!({ "jti": ids });
+    let filter = filter(&config);
+    let token = |id: &str| {
+        bearer(&Issuer::new().token(&json!({"iss": "https://issuer.example", "aud": "api", "jti": id})))
+    };
+    assert_eq!(verdict(&filter, &token("id-19999")), "token_revoked");
+    assert_eq!(verdict(&filter, &token("id-20000")), "verified");
+}
+
 fn problems(config: &str) -> Vec<String> {
     JwtReject::configure(config.as_bytes()).unwrap_err().0.iter().map(ToString::to_string).collect()
 }
@@ -494,6 +648,39 @@ fn other_configurations_that_are_refused() {
             with(&["requirement_map"], json!({"x": {"provider_name": "y"}})),
             "requirement_map.x.provider_name: no provider",
         ),
+        (
+            with(&["providers", "main", "required_claims"], json!([{"any_of": ["x"]}])),
+            "required_claims[0]: `claim` is missing",
+        ),
+        (
+            with(&["providers", "main", "required_claims"], json!([{"claim": "x", "any_of": []}])),
+            "must not be an empty list",
+        ),
+        (
+            with(
+                &["providers", "main", "claim_to_headers"],
+                json!([{"header_name": "host", "claim_name": "x"}]),
+            ),
+            "has a meaning of its own",
+        ),
+        (
+            with(&["providers", "main", "claim_to_headers"], json!([{"header_name": "x"}])),
+            "`claim_name` is missing",
+        ),
+        (
+            with(
+                &["providers", "main", "claim_to_headers"],
+                json!([{"header_name": "x", "claim_name": "y", "array": "csv"}]),
+            ),
+            "must be joined or json",
+        ),
+        (with(&["providers", "main", "forward_payload_header"], json!(":path")), "has a meaning of its own"),
+        (with(&["providers", "main", "typ"], json!([])), "must not be an empty list"),
+        (
+            with(&["providers", "main", "deny"], json!({"issued_before": [{"sub": "a", "time": "x"}]})),
+            "must be a number of seconds since 1970",
+        ),
+        (with(&["providers", "main", "deny"], json!({"token": ["x"]})), "unknown field `token`"),
         (with(&["mode"], json!("shade")), "mode: \"shade\" must be enforce or shadow"),
         (with(&["default"], json!("pass")), "default: \"pass\" must be deny or allow"),
         (with(&["status"], json!(200)), "status: 200 is not a whole number from 400 to 499"),

@@ -45,6 +45,8 @@ pub struct Claims {
     pub expires: Option<u64>,
     /// `nbf` in nanoseconds since 1970.
     pub not_before: Option<u64>,
+    /// `iat` in nanoseconds since 1970.
+    pub issued_at: Option<u64>,
 }
 
 impl<'a> Parts<'a> {
@@ -112,6 +114,13 @@ impl Header {
         Ok(Self { json, algorithm })
     }
 
+    /// `typ`, without the prefix `application/` that may be left out (RFC 7515 section 4.1.9).
+    pub fn kind(&self) -> Option<&str> {
+        let kind = self.json.get("typ").and_then(Value::as_str)?;
+        let prefixed = kind.get(..12).is_some_and(|start| start.eq_ignore_ascii_case("application/"));
+        if prefixed { kind.get(12..) } else { Some(kind) }
+    }
+
     /// `kid`.
     pub fn key_id(&self) -> Option<&str> {
         self.json.get("kid").and_then(Value::as_str)
@@ -141,15 +150,20 @@ impl Claims {
         }
         let date =
             |name: &str, reason| json.get(name).map(|claim| numeric_date(claim).ok_or(reason)).transpose();
-        date("iat", Reason::IatNotNumber)?;
+        let issued_at = date("iat", Reason::IatNotNumber)?;
         let not_before = date("nbf", Reason::NbfNotNumber)?;
         let expires = date("exp", Reason::ExpNotNumber)?;
-        Ok(Self { json, expires, not_before })
+        Ok(Self { json, expires, not_before, issued_at })
     }
 
     /// `iss`.
     pub fn issuer(&self) -> Option<&str> {
         self.json.get("iss").and_then(Value::as_str)
+    }
+
+    /// `jti`.
+    pub fn id(&self) -> Option<&str> {
+        self.json.get("jti").and_then(Value::as_str)
     }
 
     /// `sub`.
@@ -194,7 +208,7 @@ pub fn decode_base64url(part: &str, padding: Padding) -> Option<Vec<u8>> {
 /// A NumericDate (RFC 7519 section 2) in nanoseconds: any JSON number from 0 to the end of the
 /// year 9999, fractions and exponents included.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // both are within bounds by then
-fn numeric_date(claim: &Value) -> Option<u64> {
+pub(crate) fn numeric_date(claim: &Value) -> Option<u64> {
     let Value::Number(number) = claim else { return None };
     if let Some(whole) = number.as_u64() {
         // u64 nanoseconds end in the year 2554; what lies beyond is as good as that.

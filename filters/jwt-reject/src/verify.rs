@@ -1,7 +1,8 @@
 //! What is looked at in a token, and in which order: the cheapest first, the signature last.
 //!
 //! 1. shape and size; 2. header; 3. algorithm; 4. payload and the types of its registered claims;
-//! 5. a key for it; 6. times; 7. issuer; 8. audience; 9. subject; 10. signature.
+//! 5. a key for it; 6. times; 7. issuer; 8. audience; 9. subject; 10. other claims and revocation;
+//! 11. signature.
 //!
 //! The first that fails is the reason. `foregate jwt check` runs this very code, and learns each
 //! step through an [`Observer`].
@@ -11,6 +12,8 @@ use filter_api::config::StringMatcher;
 use serde_json::{Map, Value};
 
 use crate::algorithm::Algorithm;
+use crate::claims::RequiredClaim;
+use crate::deny::Deny;
 use crate::keys::{Key, KeySet};
 use crate::reason::{Check, CheckedBy, Reason};
 use crate::signature;
@@ -25,6 +28,12 @@ pub struct Policy {
     pub audiences: Vec<String>,
     /// `sub` must match one of these; empty: not looked at.
     pub subjects: Vec<StringMatcher>,
+    /// What other claims must hold.
+    pub required_claims: Vec<RequiredClaim>,
+    /// What is revoked.
+    pub deny: Deny,
+    /// `typ` must be one of these, in any case; empty: not looked at.
+    pub kinds: Vec<String>,
     /// The algorithms allowed.
     pub algorithms: Vec<Algorithm>,
     /// How far clocks may differ, in nanoseconds.
@@ -43,6 +52,9 @@ impl Default for Policy {
             issuer: None,
             audiences: Vec::new(),
             subjects: Vec::new(),
+            required_claims: Vec::new(),
+            deny: Deny::default(),
+            kinds: Vec::new(),
             algorithms: Algorithm::ALL.to_vec(),
             clock_skew: 60_000_000_000,
             require_expiration: false,
@@ -92,6 +104,11 @@ impl<'a> Unverified<'a> {
         Ok(Self { parts, header, claims, padding })
     }
 
+    /// The payload as it stands in the token, base64url.
+    pub fn payload(&self) -> &'a str {
+        self.parts.payload
+    }
+
     /// `iss`, unverified.
     pub fn issuer(&self) -> Option<&str> {
         self.claims.issuer()
@@ -113,7 +130,7 @@ impl<'a> Unverified<'a> {
         host: &impl Host,
         observer: &mut impl Observer,
     ) -> Result<(), Reason> {
-        allowed_algorithm(&self.header, policy, observer)?;
+        allowed_header(&self.header, policy, observer)?;
         let candidates = candidates(&self.header, keys, observer)?;
         check_time(&self.claims, policy, host)?;
         observer.passed(Check::Time);
@@ -123,6 +140,8 @@ impl<'a> Unverified<'a> {
         observer.passed(Check::Audience);
         check_subject(&self.claims, policy)?;
         observer.passed(Check::Subject);
+        check_claims(&self.claims, policy)?;
+        observer.passed(Check::Claims);
         check_signature(&self.parts, &self.header, self.padding, candidates, host, observer)
     }
 }
@@ -141,7 +160,7 @@ pub fn signature_only(
 ) -> Result<(), Reason> {
     let (parts, header) = read_header(token, policy.padding, observer)?;
     decode_base64url(parts.payload, policy.padding).ok_or(Reason::PayloadNotBase64url)?;
-    allowed_algorithm(&header, policy, observer)?;
+    allowed_header(&header, policy, observer)?;
     let candidates = candidates(&header, keys, observer)?;
     check_signature(&parts, &header, policy.padding, candidates, host, observer)
 }
@@ -160,7 +179,11 @@ fn read_header<'a>(
     Ok((parts, Header::read(json)?))
 }
 
-fn allowed_algorithm(header: &Header, policy: &Policy, observer: &mut impl Observer) -> Result<(), Reason> {
+fn allowed_header(header: &Header, policy: &Policy, observer: &mut impl Observer) -> Result<(), Reason> {
+    let listed = |kind: &str| policy.kinds.iter().any(|own| own.eq_ignore_ascii_case(kind));
+    if !policy.kinds.is_empty() && !header.kind().is_some_and(listed) {
+        return Err(Reason::TypNotAllowed);
+    }
     if !policy.algorithms.contains(&header.algorithm) {
         return Err(Reason::AlgNotAllowed);
     }
@@ -230,6 +253,15 @@ fn check_subject(claims: &Claims, policy: &Policy) -> Result<(), Reason> {
     } else {
         Err(Reason::SubjectNotAllowed)
     }
+}
+
+fn check_claims(claims: &Claims, policy: &Policy) -> Result<(), Reason> {
+    match policy.required_claims.iter().find(|required| !required.holds(&claims.json)) {
+        Some(required) if required.path.is_scope() => return Err(Reason::ScopeMissing),
+        Some(_) => return Err(Reason::ClaimNotAllowed),
+        None => {}
+    }
+    if policy.deny.holds(claims) { Err(Reason::TokenRevoked) } else { Ok(()) }
 }
 
 fn check_signature<'k>(

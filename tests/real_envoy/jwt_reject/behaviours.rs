@@ -24,6 +24,7 @@ macro_rules! case_files {
 
 case_files! {
     algorithms "algorithms";
+    claims "claims";
     hostile_headers "hostile-headers";
     leniency "leniency";
     locations "locations";
@@ -32,8 +33,12 @@ case_files! {
     per_route "per-route";
     protocols "protocols";
     reasons "reasons";
+    refusals "refusals";
+    requirements "requirements";
     rules "rules";
+    shadow "shadow";
     shipped "shipped";
+    stripped_refusals "stripped-refusals";
     text_configuration "text-configuration";
 }
 
@@ -45,7 +50,7 @@ fn every_case_file_has_a_test() {
 #[test]
 fn every_reason_and_every_way_through_has_a_case() {
     let cases = Cases::of(&JWT_REJECT);
-    let ways_through = ["verified", "no_requirement", "missing", "failed"];
+    let ways_through = ["verified", "no_requirement", "missing", "failed", "no_rule", "cors_preflight"];
     let all: BTreeSet<&str> = Reason::ALL.iter().map(|reason| reason.label()).chain(ways_through).collect();
     let mut covered = BTreeSet::new();
     let mut names = BTreeSet::new();

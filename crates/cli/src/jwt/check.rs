@@ -163,6 +163,7 @@ impl Args {
             require_expiration: self.require_expiration,
             max_lifetime: self.max_lifetime.map(|seconds| seconds.saturating_mul(NANOS)),
             padding: if self.allow_padding { Padding::Tolerated } else { Padding::Refused },
+            ..Policy::default()
         };
         Question { policy, max_token_bytes: self.max_token_bytes, signature_only: self.signature_only }
     }

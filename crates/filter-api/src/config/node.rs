@@ -1,7 +1,6 @@
 //! A walk over a configuration that notes what is wrong and goes on.
 
 use std::cell::RefCell;
-use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
@@ -283,8 +282,13 @@ impl<'a> Object<'a> {
             let hint = match nearest {
                 Some((_, known)) => format!("; did you mean `{known}`?"),
                 None => {
-                    let known: BTreeSet<&str> = asked.iter().copied().collect();
-                    format!("; known here: {}", Vec::from_iter(known).join(", "))
+                    let mut known: Vec<&str> = Vec::new();
+                    for name in asked.iter() {
+                        if !known.contains(name) {
+                            known.push(name);
+                        }
+                    }
+                    format!("; known here: {}", known.join(", "))
                 }
             };
             self.node.error(format!("unknown field `{}`{hint}", name.escape_debug()));
@@ -356,7 +360,7 @@ mod tests {
                 "n: -1 is not a whole number from 0 to 9",
                 "d: \"5m\" is not a duration; write seconds with an s, such as \"60s\" or \"0.25s\"",
                 "`missing` is missing",
-                "unknown field `my.key`; known here: a, d, missing, n",
+                "unknown field `my.key`; known here: a, n, d, missing",
             ]
         );
     }

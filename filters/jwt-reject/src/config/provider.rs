@@ -1,14 +1,17 @@
 //! A provider: whose tokens, checked how, found where.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use filter_api::HeaderName;
 use filter_api::config::{Node, Object, StringMatcher};
 
 use crate::algorithm::Algorithm;
+use crate::claims::{ClaimHeader, ClaimPath, RequiredClaim};
+use crate::deny::{ALWAYS, Deny};
 use crate::keys::KeySet;
 use crate::locate::{HeaderLocation, Locations, Prefix};
-use crate::token::Padding;
+use crate::token::{Padding, numeric_date};
 use crate::verify::Policy;
 
 /// A provider of tokens.
@@ -24,9 +27,19 @@ pub struct Provider {
     pub locations: Locations,
     /// Whether they stay in the request.
     pub forward: bool,
+    /// The header that the payload of a verified token is written to, and whether padded.
+    pub payload_header: Option<(HeaderName, bool)>,
+    /// The headers that claims of a verified token are written to.
+    pub claim_headers: Vec<ClaimHeader>,
 }
 
 impl Provider {
+    /// The headers that it writes.
+    pub fn written_headers(&self) -> impl Iterator<Item = &HeaderName> {
+        let payload = self.payload_header.iter().map(|(name, _)| name);
+        payload.chain(self.claim_headers.iter().map(|claim| &claim.header))
+    }
+
     pub(super) fn read(name: &str, node: &Node<'_>) -> Option<Self> {
         let object = node.object()?;
         if name.is_empty() {
@@ -43,6 +56,9 @@ impl Provider {
                 .map(|node| node.strings().into_iter().map(str::to_owned).collect())
                 .unwrap_or_default(),
             subjects: read_subjects(&object),
+            required_claims: read_list(&object, "required_claims", read_required_claim),
+            deny: object.get("deny").and_then(|node| read_deny(&node)).unwrap_or_default(),
+            kinds: object.get("typ").map(|node| read_kinds(&node)).unwrap_or_default(),
             algorithms: match &listed {
                 Some((algorithms, _)) => algorithms.clone(),
                 None => Algorithm::ALL.to_vec(),
@@ -57,6 +73,11 @@ impl Provider {
         };
         let locations = read_locations(&object);
         let forward = flag("forward");
+        let pad = flag("pad_forward_payload_header");
+        let payload_header = object.get("forward_payload_header");
+        let payload_header =
+            payload_header.and_then(|node| read_written_header(&node)).map(|name| (name, pad));
+        let claim_headers = read_list(&object, "claim_to_headers", read_claim_header);
         object.finish();
         let keys = keys?;
         check_algorithms(node, listed, &keys);
@@ -66,7 +87,7 @@ impl Provider {
                  whoever it was meant for",
             );
         }
-        Some(Self { name: name.into(), policy, keys, locations, forward })
+        Some(Self { name: name.into(), policy, keys, locations, forward, payload_header, claim_headers })
     }
 }
 
@@ -138,6 +159,127 @@ fn read_subjects(object: &Object<'_>) -> Vec<StringMatcher> {
         node.error("must not be an empty list, which no subject could match; leave it out instead");
     }
     items.iter().filter_map(StringMatcher::read).collect()
+}
+
+fn read_list<T>(object: &Object<'_>, name: &'static str, read: impl Fn(&Node<'_>) -> Option<T>) -> Vec<T> {
+    let items = object.get(name).and_then(|node| node.array()).unwrap_or_default();
+    items.iter().filter_map(read).collect()
+}
+
+/// `{claim, any_of, all_of}`.
+fn read_required_claim(node: &Node<'_>) -> Option<RequiredClaim> {
+    let object = node.object()?;
+    let claim = object.required("claim").and_then(|node| node.filled_string());
+    let any_of = object.get("any_of").map(|node| (node.one_or_more(), node));
+    let all_of = object.get("all_of").map(|node| (node.strings(), node));
+    object.finish();
+    for (empty, node) in [
+        any_of.as_ref().map(|(list, node)| (list.is_empty(), node)),
+        all_of.as_ref().map(|(list, node)| (list.is_empty(), node)),
+    ]
+    .into_iter()
+    .flatten()
+    {
+        if empty {
+            node.error("must not be an empty list; leave it out to ask only that the claim is there");
+        }
+    }
+    let any_of = any_of.map(|(list, _)| list).unwrap_or_default();
+    let all_of = all_of.map(|(list, _)| list).unwrap_or_default();
+    Some(RequiredClaim {
+        path: ClaimPath::new(claim?),
+        any_of: any_of.iter().filter_map(StringMatcher::read).collect(),
+        all_of: all_of.into_iter().map(str::to_owned).collect(),
+    })
+}
+
+fn read_deny(node: &Node<'_>) -> Option<Deny> {
+    let object = node.object()?;
+    let always = |name, list: &mut BTreeMap<String, u64>| {
+        for name in object.get(name).map(|node| node.strings()).unwrap_or_default() {
+            list.insert(name.to_owned(), ALWAYS);
+        }
+    };
+    let mut deny = Deny::default();
+    for entry in object.get("issued_before").and_then(|node| node.array()).unwrap_or_default() {
+        let Some(entry) = entry.object() else { continue };
+        let whose = entry.one_of(&["iss", "sub"]);
+        let moment = entry.required("time").and_then(|node| {
+            let moment = numeric_date(node.value());
+            if moment.is_none() {
+                node.error("must be a number of seconds since 1970");
+            }
+            moment
+        });
+        entry.finish();
+        let (Some((kind, name)), Some(moment)) = (whose, moment) else { continue };
+        let Some(name) = name.filled_string() else { continue };
+        let list = if kind == "iss" { &mut deny.issuers } else { &mut deny.subjects };
+        list.insert(name.to_owned(), moment);
+    }
+    // What is revoked altogether is so whatever else is said of it.
+    always("jti", &mut deny.ids);
+    always("sub", &mut deny.subjects);
+    always("iss", &mut deny.issuers);
+    object.finish();
+    Some(deny)
+}
+
+fn read_kinds(node: &Node<'_>) -> Vec<String> {
+    let kinds = node.strings();
+    if kinds.is_empty() {
+        node.error("must not be an empty list, which no typ could match; leave it out instead");
+    }
+    kinds.into_iter().map(|kind| kind.strip_prefix("application/").unwrap_or(kind).to_owned()).collect()
+}
+
+/// `{header_name, claim_name, array}`.
+fn read_claim_header(node: &Node<'_>) -> Option<ClaimHeader> {
+    let object = node.object()?;
+    let header = object.required("header_name").and_then(|node| read_written_header(&node));
+    let claim = object.required("claim_name").and_then(|node| node.filled_string());
+    let array = object.get("array");
+    object.finish();
+    let arrays_as_json = array.and_then(|node| {
+        let word = node.string()?;
+        if !matches!(word, "joined" | "json") {
+            node.error(format!("{word:?} must be joined or json"));
+        }
+        Some(word == "json")
+    });
+    let arrays_as_json = arrays_as_json.unwrap_or(false);
+    Some(ClaimHeader { header: header?, path: ClaimPath::new(claim?), arrays_as_json })
+}
+
+/// A header that the filter writes: none that makes the request another one.
+fn read_written_header(node: &Node<'_>) -> Option<HeaderName> {
+    let name = match HeaderName::new(node.filled_string()?) {
+        Ok(name) => name,
+        Err(error) => {
+            node.error(error.to_string());
+            return None;
+        }
+    };
+    let forbidden = [
+        "host",
+        "connection",
+        "content-length",
+        "transfer-encoding",
+        "te",
+        "upgrade",
+        "trailer",
+        "keep-alive",
+        "cookie",
+        "authorization",
+    ];
+    if name.as_str().starts_with(':') || forbidden.contains(&name.as_str()) {
+        node.error(format!(
+            "{:?} has a meaning of its own; choose another name, such as x-jwt-sub",
+            name.as_str()
+        ));
+        return None;
+    }
+    Some(name)
 }
 
 fn read_locations(object: &Object<'_>) -> Locations {

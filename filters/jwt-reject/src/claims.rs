@@ -1,0 +1,213 @@
+//! Claims beyond the registered ones: what they must hold, and how they travel in headers.
+
+use filter_api::config::StringMatcher;
+use filter_api::{HeaderName, HeaderValue};
+use serde_json::{Map, Value};
+
+/// A claim by its name: that of a member, or members of members joined by dots.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClaimPath(String);
+
+/// A claim that must be there, and what it must hold.
+#[derive(Debug, Clone)]
+pub struct RequiredClaim {
+    /// Which claim.
+    pub path: ClaimPath,
+    /// One of its values must match one of these; empty: it need only be there.
+    pub any_of: Vec<StringMatcher>,
+    /// Each of these must be one of its values.
+    pub all_of: Vec<String>,
+}
+
+/// A header that a claim is written to.
+#[derive(Debug, Clone)]
+pub struct ClaimHeader {
+    /// The header.
+    pub header: HeaderName,
+    /// The claim.
+    pub path: ClaimPath,
+    /// Whether an array of scalars is written as JSON, as objects and other arrays are; else its
+    /// items are joined by commas.
+    pub arrays_as_json: bool,
+}
+
+impl ClaimPath {
+    /// A path of this text.
+    pub fn new(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+
+    /// Whether the claim holds scopes, which are written as one string with spaces between them
+    /// (RFC 8693 section 4.2; `scp` is what some issuers call it).
+    pub fn is_scope(&self) -> bool {
+        matches!(self.0.as_str(), "scope" | "scp")
+    }
+
+    /// The claim. A member of the whole name comes first: names like `https://a.example/roles` have
+    /// dots in them.
+    fn find<'c>(&self, claims: &'c Map<String, Value>) -> Option<&'c Value> {
+        if let Some(claim) = claims.get(&self.0) {
+            return Some(claim);
+        }
+        let mut names = self.0.split('.');
+        let first = claims.get(names.next()?)?;
+        names.try_fold(first, |claim, name| claim.get(name))
+    }
+}
+
+impl RequiredClaim {
+    /// Whether the claims are as they must be.
+    pub fn holds(&self, claims: &Map<String, Value>) -> bool {
+        let Some(claim) = self.path.find(claims).filter(|claim| !claim.is_null()) else { return false };
+        let split = self.path.is_scope();
+        (self.any_of.is_empty()
+            || any_value(claim, split, |value| self.any_of.iter().any(|it| it.matches(value))))
+            && self.all_of.iter().all(|wanted| any_value(claim, split, |value| value == wanted.as_bytes()))
+    }
+}
+
+/// Whether a value of the claim is as asked: the string, the number or bool as JSON writes it, an
+/// item of the array; of scopes, each of them.
+fn any_value(claim: &Value, split: bool, mut matches: impl FnMut(&[u8]) -> bool) -> bool {
+    match claim {
+        Value::String(text) if split => {
+            text.split(' ').any(|scope| !scope.is_empty() && matches(scope.as_bytes()))
+        }
+        Value::String(text) => matches(text.as_bytes()),
+        Value::Number(_) | Value::Bool(_) => matches(claim.to_string().as_bytes()),
+        Value::Array(items) => items.iter().any(|item| match item {
+            Value::String(text) => matches(text.as_bytes()),
+            Value::Number(_) | Value::Bool(_) => matches(item.to_string().as_bytes()),
+            _ => false,
+        }),
+        Value::Null | Value::Object(_) => false,
+    }
+}
+
+impl ClaimHeader {
+    /// The header's value; `None` where the claim is absent or null, `Err` where it cannot be a
+    /// header's: a control character in it would end the line.
+    pub fn value(&self, claims: &Map<String, Value>) -> Option<Result<HeaderValue, ()>> {
+        let claim = self.path.find(claims)?;
+        let text = match claim {
+            Value::Null => return None,
+            Value::String(text) => text.clone(),
+            Value::Array(items) if !self.arrays_as_json => match join(items) {
+                Some(joined) => joined,
+                None => claim.to_string(),
+            },
+            _ => claim.to_string(),
+        };
+        Some(HeaderValue::new(text).map_err(|_| ()))
+    }
+}
+
+/// The items joined by commas; `None` where one of them is no scalar.
+fn join(items: &[Value]) -> Option<String> {
+    let mut out = String::new();
+    for (place, item) in items.iter().enumerate() {
+        if place > 0 {
+            out.push(',');
+        }
+        match item {
+            Value::String(text) => out.push_str(text),
+            Value::Number(_) | Value::Bool(_) => out.push_str(&item.to_string()),
+            _ => return None,
+        }
+    }
+    Some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn claims() -> Map<String, Value> {
+        let claims = json!({
+            "sub": "alice",
+            "admin": true,
+            "level": 7,
+            "scope": "read  write",
+            "scp": ["read", "write"],
+            "realm": {"roles": ["user", "dev"], "deep": {"x": "y"}},
+            "https://a.example/roles": ["ops"],
+            "a.b": "whole name",
+            "a": {"b": "path"},
+            "mixed": ["x", 1, true, null],
+            "line": "a\r\nset-cookie: b",
+            "unicode": "\u{e9}",
+            "empty": "",
+            "none": null,
+        });
+        claims.as_object().unwrap().clone()
+    }
+
+    #[test]
+    fn what_a_claim_must_hold() {
+        let rows: &[(&str, &[&str], &[&str], bool)] = &[
+            ("sub", &[], &[], true),
+            ("absent", &[], &[], false),
+            ("none", &[], &[], false),
+            ("sub", &["bob", "alice"], &[], true),
+            ("sub", &["Alice"], &[], false),
+            ("sub", &["ali"], &[], false),
+            ("admin", &["true"], &[], true),
+            ("level", &["7"], &[], true),
+            ("scope", &["write"], &[], true),
+            ("scope", &["read  write"], &[], false),
+            ("scope", &[""], &[], false),
+            ("scope", &[], &["read", "write"], true),
+            ("scope", &[], &["read", "delete"], false),
+            ("scp", &[], &["write", "read"], true),
+            ("realm.roles", &["dev"], &[], true),
+            ("realm.roles", &["ops"], &["dev"], false),
+            ("realm.deep.x", &["y"], &[], true),
+            ("realm.roles.x", &[], &[], false),
+            ("realm", &["user"], &[], false),
+            ("realm", &[], &[], true),
+            ("https://a.example/roles", &["ops"], &[], true),
+            ("a.b", &["whole name"], &[], true),
+            ("mixed", &["1"], &["true", "x"], true),
+            ("mixed", &["null"], &[], false),
+        ];
+        for (name, any_of, all_of, expected) in rows {
+            let required = RequiredClaim {
+                path: ClaimPath::new(name),
+                any_of: any_of.iter().map(|text| StringMatcher::Exact((*text).to_owned())).collect(),
+                all_of: all_of.iter().map(|text| (*text).to_owned()).collect(),
+            };
+            assert_eq!(required.holds(&claims()), *expected, "{name} {any_of:?} {all_of:?}");
+        }
+    }
+
+    #[test]
+    fn how_claims_are_written() {
+        let rows = [
+            ("sub", false, Some(Ok("alice"))),
+            ("admin", false, Some(Ok("true"))),
+            ("level", false, Some(Ok("7"))),
+            ("scp", false, Some(Ok("read,write"))),
+            ("scp", true, Some(Ok("[\"read\",\"write\"]"))),
+            ("mixed", false, Some(Ok("[\"x\",1,true,null]"))),
+            ("realm.deep", false, Some(Ok("{\"x\":\"y\"}"))),
+            ("empty", false, Some(Ok(""))),
+            ("unicode", false, Some(Ok("\u{e9}"))),
+            ("line", false, Some(Err(()))),
+            ("absent", false, None),
+            ("none", false, None),
+        ];
+        for (name, arrays_as_json, expected) in rows {
+            let header = ClaimHeader {
+                header: HeaderName::from_static("x"),
+                path: ClaimPath::new(name),
+                arrays_as_json,
+            };
+            let got = header.value(&claims());
+            let got =
+                got.map(|value| value.map(|value| String::from_utf8(value.as_bytes().to_vec()).unwrap()));
+            assert_eq!(got, expected.map(|value| value.map(str::to_owned)), "{name}");
+        }
+    }
+}
