@@ -10,7 +10,7 @@ pub enum Fact {
         /// The provider that verified it, as the configuration names it.
         provider: Arc<str>,
         /// The payload, parsed.
-        claims: serde_json::Value,
+        claims: Arc<serde_json::Value>,
     },
     /// A filter refused the request, or would have in shadow mode.
     Refused {
@@ -29,7 +29,7 @@ impl Facts {
     /// The claims of every verified token, in the order of verification.
     pub fn claims(&self) -> impl Iterator<Item = (&str, &serde_json::Value)> {
         self.0.iter().filter_map(|fact| match fact {
-            Fact::Claims { provider, claims } => Some((provider.as_ref(), claims)),
+            Fact::Claims { provider, claims } => Some((provider.as_ref(), claims.as_ref())),
             Fact::Refused { .. } => None,
         })
     }

@@ -3,7 +3,7 @@
 mod provider;
 mod requirement;
 
-use std::sync::Arc;
+use std::rc::Rc;
 
 use filter_api::HeaderName;
 use filter_api::config::{ConfigErrors, Node, Object, Problem, read};
@@ -133,7 +133,7 @@ fn read_refusal(root: &Object<'_>) -> Refusal {
 }
 
 /// A provider's name, and the provider where it could be read.
-type Named<'a> = (&'a str, Option<Arc<Provider>>);
+type Named<'a> = (&'a str, Option<Rc<Provider>>);
 
 fn read_providers<'a>(root: &Object<'a>) -> Option<Vec<Named<'a>>> {
     let node = root.required("providers")?;
@@ -144,9 +144,7 @@ fn read_providers<'a>(root: &Object<'a>) -> Option<Vec<Named<'a>>> {
     if entries.len() > MAX_PROVIDERS {
         node.error(format!("{} providers; the most is {MAX_PROVIDERS}", entries.len()));
     }
-    Some(
-        entries.into_iter().map(|(name, entry)| (name, Provider::read(name, &entry).map(Arc::new))).collect(),
-    )
+    Some(entries.into_iter().map(|(name, entry)| (name, Provider::read(name, &entry).map(Rc::new))).collect())
 }
 
 /// The requirements that rules refer to by name; without a requirement where it could not be read.

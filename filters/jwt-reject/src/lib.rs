@@ -14,6 +14,8 @@
 //! Client copies of those headers are removed from every request, whichever way it goes. In shadow
 //! mode nothing else is changed, and what would be refused is counted, logged, and passes.
 //!
+//! Tokens seen before are remembered by each worker: see `cache`.
+//!
 //! Entry points: [`JwtReject`] (the filter), [`verify`] (the checks), [`keys`] (reading keys),
 //! [`config`] (the configuration), [`reason`] (why a request is refused).
 
@@ -21,8 +23,10 @@
 
 pub mod algorithm;
 mod answer;
+mod cache;
 pub mod claims;
 pub mod config;
+mod decide;
 pub mod deny;
 pub mod keys;
 pub mod locate;
@@ -32,17 +36,9 @@ pub mod token;
 pub mod verify;
 
 use filter_api::config::ConfigErrors;
-use filter_api::matcher::{PathView, Selected, select};
-use filter_api::{
-    Callback, Configured, CounterSet, Effects, Fact, Facts, Filter, Head, HeaderName, HeaderOp, HeaderValue,
-    Host, Level, LogLine, OnHostFailure, Outcome,
-};
-use serde_json::{Map, Value};
+use filter_api::{Callback, Configured, Facts, Filter, Head, Host, OnHostFailure, Outcome};
 
-use crate::config::{Config, Provider, Requirement, Rule, Tokens, bit};
-use crate::locate::Found;
-use crate::reason::{Allowed, CheckedBy, Reason};
-use crate::verify::{Observer, Unverified};
+use crate::config::Config;
 
 /// The filter.
 #[derive(Debug)]
@@ -63,251 +59,7 @@ impl Filter for JwtReject {
     }
 
     fn on_request(&self, head: &impl Head, host: &impl Host, _: &Facts) -> Outcome {
-        let mut request = Request {
-            config: &self.config,
-            head,
-            host,
-            effects: Effects::default(),
-            claim_headers: Vec::new(),
-        };
-        match request.decide() {
-            Ok(allowed) => request.allow(allowed),
-            Err(reason) => request.refuse(reason),
-        }
-    }
-}
-
-/// One request under decision.
-struct Request<'r, H, T> {
-    config: &'r Config,
-    head: &'r H,
-    host: &'r T,
-    /// Its header operations take tokens out.
-    effects: Effects,
-    /// What verified tokens say, as headers.
-    claim_headers: Vec<HeaderOp>,
-}
-
-/// What was found out about a token.
-struct Checked {
-    /// The providers that verified it, as bits.
-    verified: u64,
-    /// Whether it stays in the request.
-    stays: bool,
-    /// Why nobody did, if nobody did.
-    failed: Option<Reason>,
-}
-
-impl<H: Head, T: Host> Request<'_, H, T> {
-    fn decide(&mut self) -> Result<Allowed, Reason> {
-        if self.config.bypass_cors_preflight && is_cors_preflight(self.head) {
-            return Ok(Allowed::CorsPreflight);
-        }
-        let path = PathView::new(self.head.path());
-        let lenient = |rule: &Rule| rule.requirement.is_lenient();
-        match select(&self.config.rules, |rule| &rule.matcher, lenient, self.head, &path) {
-            Selected::Nothing if self.config.allow_by_default => Ok(Allowed::NoRule),
-            Selected::Nothing => Err(Reason::NoRuleMatched),
-            Selected::Ambiguous => Err(Reason::PathAmbiguous),
-            Selected::Rule(rule) => match &rule.requirement {
-                Requirement::Nothing => Ok(Allowed::NoRequirement),
-                Requirement::Tokens(tokens) => self.require(tokens),
-            },
-        }
-    }
-
-    fn require(&mut self, required: &Tokens) -> Result<Allowed, Reason> {
-        let mut found = Vec::new();
-        for (place, provider) in required.providers.iter().enumerate() {
-            provider.locations.find(self.head, bit(place), &mut found);
-        }
-        if found.is_empty() {
-            return if required.tree.holds(0) { Ok(Allowed::Missing) } else { Err(Reason::TokenMissing) };
-        }
-        let mut checked = Vec::new();
-        let mut failed = self.out_of_bounds(&found);
-        if failed.is_none() {
-            checked.extend(found.iter().map(|token| self.check(token, required)));
-            failed = checked.iter().find_map(|token| token.failed);
-        }
-        let verified = checked.iter().fold(0, |all, token| all | token.verified);
-        if let Some(reason) = failed
-            && !required.tree.tolerates_failure()
-        {
-            return Err(reason);
-        }
-        if !required.tree.holds(verified) {
-            return Err(failed.unwrap_or(Reason::TokenMissing));
-        }
-        let mut checked = checked.into_iter();
-        found
-            .retain(|token| !checked.next().map_or_else(|| forwarded_by_all(token, required), |it| it.stays));
-        self.effects.headers = locate::removal(self.head, &found);
-        match failed {
-            None => Ok(Allowed::Verified),
-            Some(_) => {
-                self.effects.facts.clear();
-                self.claim_headers.clear();
-                Ok(Allowed::Failed)
-            }
-        }
-    }
-
-    /// What is said of the tokens without looking at them.
-    fn out_of_bounds(&self, found: &[Found<'_>]) -> Option<Reason> {
-        if found.len() > self.config.max_tokens {
-            return Some(Reason::TooManyTokens);
-        }
-        let too_long = found.iter().any(|token| token.token.len() > self.config.max_token_bytes);
-        too_long.then_some(Reason::TokenTooLong)
-    }
-
-    /// Checks a token by those of its owners who stand for its issuer.
-    fn check(&mut self, token: &Found<'_>, required: &Tokens) -> Checked {
-        let several = required.providers.len() > 1;
-        let mut verified = 0;
-        let mut stays = true;
-        let mut failed = Reason::IssuerNotConfigured;
-        for (place, provider) in owning(token, required) {
-            let unverified = match Unverified::read(&token.token, provider.policy.padding, &mut ()) {
-                Ok(unverified) => unverified,
-                Err(reason) => {
-                    failed = reason;
-                    continue;
-                }
-            };
-            let other = provider.policy.issuer.as_deref().is_some_and(|own| unverified.issuer() != Some(own));
-            if several && other {
-                continue;
-            }
-            let mut counting = Counting(&mut self.effects.counters);
-            match unverified.verify(&provider.policy, &provider.keys, self.host, &mut counting) {
-                Ok(()) => {
-                    verified |= bit(place);
-                    stays &= provider.forward;
-                    let payload = unverified.payload();
-                    let claims = unverified.into_claims();
-                    self.write_claims(provider, payload, &claims);
-                    let claims = serde_json::Value::Object(claims);
-                    self.effects.facts.push(Fact::Claims { provider: provider.name.clone(), claims });
-                    if !required.tree.needs_every_verdict() {
-                        break;
-                    }
-                }
-                Err(reason) => failed = reason,
-            }
-        }
-        match verified {
-            0 => Checked { verified, stays: forwarded_by_all(token, required), failed: Some(failed) },
-            _ => Checked { verified, stays, failed: None },
-        }
-    }
-
-    /// Notes the headers that a provider has verified claims written to.
-    fn write_claims(&mut self, provider: &Provider, payload: &str, claims: &Map<String, Value>) {
-        if let Some((header, pad)) = &provider.payload_header {
-            let mut text = payload.trim_end_matches('=').to_owned();
-            while *pad && !text.len().is_multiple_of(4) {
-                text.push('=');
-            }
-            if let Ok(value) = HeaderValue::new(text) {
-                self.claim_headers.push(HeaderOp::Set(header.clone(), value));
-            }
-        }
-        for claim in &provider.claim_headers {
-            match claim.value(claims) {
-                Some(Ok(value)) => self.claim_headers.push(HeaderOp::Set(claim.header.clone(), value)),
-                Some(Err(())) => self.effects.counters.add(reason::CLAIMS_NOT_FORWARDED),
-                None => {}
-            }
-        }
-    }
-
-    /// The operations that take out what a client may have sent in place of our own headers.
-    fn removed_copies(&self) -> Vec<HeaderOp> {
-        let mut operations: Vec<HeaderOp> = Vec::new();
-        if self.config.written_headers.is_empty() {
-            return operations;
-        }
-        for (name, _) in self.head.lines() {
-            let ours = self.config.written_headers.iter().any(|own| is_copy(name, own.as_str().as_bytes()));
-            let name =
-                std::str::from_utf8(name).ok().filter(|_| ours).and_then(|name| HeaderName::new(name).ok());
-            if let Some(operation) = name.map(HeaderOp::Remove)
-                && !operations.contains(&operation)
-            {
-                operations.push(operation);
-            }
-        }
-        operations
-    }
-
-    fn allow(self, allowed: Allowed) -> Outcome {
-        let mut headers = self.removed_copies();
-        let Self { config, mut effects, claim_headers, .. } = self;
-        effects.counters.add(allowed.counter());
-        if !config.shadow {
-            headers.append(&mut effects.headers);
-            headers.extend(claim_headers);
-        }
-        effects.headers = headers;
-        Outcome::Continue(effects)
-    }
-
-    fn refuse(self, reason: Reason) -> Outcome {
-        let headers = if self.config.shadow { self.removed_copies() } else { Vec::new() };
-        let Self { config, head, host, effects, .. } = self;
-        let mut effects = Effects { headers, facts: Vec::new(), ..effects };
-        effects.facts.push(Fact::Refused { filter: JwtReject::NAME, reason: reason.label() });
-        let (counter, level, what) = match config.shadow {
-            false => (reason.counter(), Level::Debug, "refused"),
-            true => (reason.shadow_counter(), Level::Info, "would refuse"),
-        };
-        effects.counters.add(counter);
-        if host.logs(level) {
-            let text = format!("{}: {what}: {}", JwtReject::NAME, reason.label());
-            effects.log = Some(LogLine { level, text });
-        }
-        if config.shadow {
-            return Outcome::Continue(effects);
-        }
-        Outcome::Reply(answer::refusal(head, reason, &config.refusal), effects)
-    }
-}
-
-/// Whether a client's header would be taken for ours: some upstreams make no difference between `-`
-/// and `_`, nor between upper and lower case.
-fn is_copy(name: &[u8], own: &[u8]) -> bool {
-    let plain = |byte: &u8| if *byte == b'_' { b'-' } else { byte.to_ascii_lowercase() };
-    name.len() == own.len() && name.iter().map(plain).eq(own.iter().map(plain))
-}
-
-/// A preflight of the Fetch standard, which by its nature carries no credentials.
-fn is_cors_preflight(head: &impl Head) -> bool {
-    let filled = |name| head.first(name).is_some_and(|value| !value.is_empty());
-    head.method() == b"OPTIONS" && filled("origin") && filled("access-control-request-method")
-}
-
-/// The providers in whose places the token was, each with its place among those required.
-fn owning<'p>(token: &Found<'_>, required: &'p Tokens) -> impl Iterator<Item = (usize, &'p Provider)> {
-    let owners = token.owners;
-    let providers = required.providers.iter().enumerate();
-    providers
-        .filter(move |(place, _)| owners & bit(*place) != 0)
-        .map(|(place, provider)| (place, provider.as_ref()))
-}
-
-/// Whether a token that nobody verified stays: only where everyone who looks there would forward it.
-fn forwarded_by_all(token: &Found<'_>, required: &Tokens) -> bool {
-    owning(token, required).all(|(_, provider)| provider.forward)
-}
-
-/// Counts who checked signatures.
-struct Counting<'c>(&'c mut CounterSet);
-
-impl Observer for Counting<'_> {
-    fn checked_signature(&mut self, by: CheckedBy) {
-        self.0.add(by.counter());
+        decide::outcome(&self.config, head, host)
     }
 }
 

@@ -120,6 +120,10 @@ macro_rules! reasons {
             "signature_checks.by.host",
             "signature_checks.by.module",
             "claims_not_forwarded",
+            "cache.result.hit",
+            "cache.result.forged",
+            "cache.result.miss",
+            "cache_evictions",
         ];
     };
 }
@@ -237,7 +241,7 @@ const WAYS: u8 = 6;
 
 const REASONS: u8 = {
     let reasons = Reason::ALL.len();
-    assert!(2 * reasons + WAYS as usize + 3 == COUNTERS.len(), "a counter for each");
+    assert!(2 * reasons + WAYS as usize + 7 == COUNTERS.len(), "a counter for each");
     assert!(COUNTERS.len() <= CounterSet::MOST, "no more than a set holds");
     #[allow(clippy::cast_possible_truncation)] // asserted just above
     {
@@ -280,6 +284,26 @@ impl CheckedBy {
 pub(crate) const CLAIMS_NOT_FORWARDED: Counter =
     Counter(REASONS.saturating_mul(2).saturating_add(WAYS).saturating_add(2));
 
+/// What a cache of tokens had to say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CacheResult {
+    /// The token is remembered as good.
+    Hit,
+    /// The token is remembered as forged.
+    Forged,
+    /// It was not remembered, and is now.
+    Miss,
+    /// Another had to be forgotten for it.
+    Evicted,
+}
+
+impl CacheResult {
+    /// The counter of requests with this result.
+    pub(crate) const fn counter(self) -> Counter {
+        Counter(CLAIMS_NOT_FORWARDED.0.saturating_add(1).saturating_add(self as u8))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -302,5 +326,9 @@ mod tests {
         assert_eq!(name(CheckedBy::Host.counter()), "signature_checks.by.host");
         assert_eq!(name(CheckedBy::Module.counter()), "signature_checks.by.module");
         assert_eq!(name(CLAIMS_NOT_FORWARDED), "claims_not_forwarded");
+        assert_eq!(name(CacheResult::Hit.counter()), "cache.result.hit");
+        assert_eq!(name(CacheResult::Forged.counter()), "cache.result.forged");
+        assert_eq!(name(CacheResult::Miss.counter()), "cache.result.miss");
+        assert_eq!(name(CacheResult::Evicted.counter()), "cache_evictions");
     }
 }

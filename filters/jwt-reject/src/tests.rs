@@ -6,7 +6,10 @@ use jwt_simple::prelude::*;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use filter_api::Fact;
+
 use super::*;
+use crate::reason;
 
 const NOW: u64 = 1_796_000_000;
 
@@ -421,6 +424,109 @@ fn shadow_mode_counts_and_changes_nothing() {
         let counted: Vec<&str> =
             effects.counters.iter().map(|counter| reason::COUNTERS[usize::from(counter.0)]).collect();
         assert!(counted.contains(&counter), "{counted:?}");
+    }
+}
+
+/// What the cache did, by the counters of a request at this second.
+fn remembered(filter: &JwtReject, head: &HeadMap, now: u64) -> (&'static str, Vec<&'static str>) {
+    let outcome = filter.on_request(head, &NoHost(Moment::at(now)), &Facts::default());
+    let names: Vec<&str> =
+        outcome.effects().counters.iter().map(|counter| reason::COUNTERS[usize::from(counter.0)]).collect();
+    let verdict = names.iter().find_map(|name| {
+        name.strip_prefix("refused.reason.").or_else(|| name.strip_prefix("allowed.reason."))
+    });
+    let about = names.iter().filter(|name| name.starts_with("cache") || name.starts_with("signature"));
+    (verdict.unwrap(), about.copied().collect())
+}
+
+#[test]
+fn a_token_is_verified_once_and_its_times_each_time() {
+    let issuer = Issuer::new();
+    let filter = filter(&forwarding(json!({"provider_name": "main"})));
+    let claims = json!({
+        "iss": "https://issuer.example", "aud": "api", "sub": "alice", "exp": NOW + 60, "nbf": NOW - 600,
+    });
+    let token = issuer.token(&claims);
+    let first = ["signature_checks.by.module", "cache.result.miss"];
+    assert_eq!(remembered(&filter, &bearer(&token), NOW), ("verified", first.to_vec()));
+    let operations_of_the_first = operations(&filter, &bearer(&token));
+    for (now, expected) in [
+        (NOW, "verified"),
+        (NOW + 120, "verified"),
+        (NOW + 121, "token_expired"),
+        (NOW - 660, "verified"),
+        (NOW - 661, "token_not_yet_valid"),
+        (NOW, "verified"),
+    ] {
+        assert_eq!(remembered(&filter, &bearer(&token), now), (expected, vec!["cache.result.hit"]), "{now}");
+    }
+    assert_eq!(operations(&filter, &bearer(&token)), operations_of_the_first);
+    let facts = Facts(ask(&filter, &bearer(&token)).effects().facts.clone());
+    assert_eq!(facts.claims().next().unwrap().1["sub"], "alice");
+}
+
+#[test]
+fn no_altered_copy_of_a_remembered_token_is_accepted() {
+    let filter = filter(&config(json!({"provider_name": "main"})));
+    let good = Issuer::new().good();
+    assert_eq!(verdict(&filter, &bearer(&good)), "verified");
+    for place in 0..good.len() {
+        let mut changed = good.clone().into_bytes();
+        changed[place] = if changed[place] == b'A' { b'B' } else { b'A' };
+        let changed = String::from_utf8(changed).unwrap();
+        assert!(matches!(ask(&filter, &bearer(&changed)), Outcome::Reply(..)), "{place}");
+        assert!(matches!(ask(&filter, &bearer(&good[..place])), Outcome::Reply(..)), "{place}");
+    }
+    for added in ["a", "aa", "=", ".", "AAAA"] {
+        assert!(matches!(ask(&filter, &bearer(&format!("{good}{added}"))), Outcome::Reply(..)), "{added}");
+    }
+    assert_eq!(remembered(&filter, &bearer(&good), NOW), ("verified", vec!["cache.result.hit"]));
+}
+
+#[test]
+fn a_forged_token_is_checked_once() {
+    let filter = filter(&config(json!({"provider_name": "main"})));
+    let good = Issuer::new().good();
+    let (signed, _) = good.rsplit_once('.').unwrap();
+    let forged = format!("{signed}.{}", "A".repeat(43));
+    let first = ["signature_checks.by.module", "cache.result.miss"];
+    assert_eq!(remembered(&filter, &bearer(&forged), NOW), ("signature_wrong", first.to_vec()));
+    assert_eq!(remembered(&filter, &bearer(&forged), NOW), ("signature_wrong", vec!["cache.result.forged"]));
+    assert_eq!(verdict(&filter, &bearer(&good)), "verified");
+    // What costs nothing to find wrong is not worth remembering.
+    for _ in 0..2 {
+        assert_eq!(remembered(&filter, &bearer("x"), NOW), ("token_malformed", vec![]));
+    }
+}
+
+#[test]
+fn each_provider_remembers_for_itself() {
+    let issuer = Issuer::new();
+    let mut config = two_providers(json!("none"));
+    config["providers"]["other"]["from_headers"] =
+        json!([{"name": "authorization", "value_prefix": "Bearer "}]);
+    config["providers"]["other"]["issuer"] = json!("https://issuer.example");
+    config["providers"]["other"]["audiences"] = json!(["other"]);
+    config["rules"] = json!([
+        {"match": {"prefix": "/main"}, "requires": {"provider_name": "main"}},
+        {"match": {"prefix": "/other"}, "requires": {"provider_name": "other"}},
+    ]);
+    let filter = filter(&config);
+    let at = |path: &str| bearer(&issuer.good()).with_only(":path", path);
+    for _ in 0..2 {
+        assert_eq!(verdict(&filter, &at("/main")), "verified");
+        assert_eq!(verdict(&filter, &at("/other")), "audience_not_allowed");
+    }
+}
+
+#[test]
+fn the_cache_can_be_switched_off() {
+    let mut config = config(json!({"provider_name": "main"}));
+    config["providers"]["main"]["jwt_cache_config"] = json!({"jwt_cache_size": 0});
+    let filter = filter(&config);
+    for _ in 0..2 {
+        let seen = remembered(&filter, &bearer(&Issuer::new().good()), NOW);
+        assert_eq!(seen, ("verified", vec!["signature_checks.by.module"]));
     }
 }
 

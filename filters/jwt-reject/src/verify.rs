@@ -115,8 +115,8 @@ impl<'a> Unverified<'a> {
     }
 
     /// The claims: to be believed once [`Unverified::verify`] said so.
-    pub fn into_claims(self) -> Map<String, Value> {
-        self.claims.json
+    pub fn into_claims(self) -> Claims {
+        self.claims
     }
 
     /// Takes the other steps.
@@ -132,7 +132,7 @@ impl<'a> Unverified<'a> {
     ) -> Result<(), Reason> {
         allowed_header(&self.header, policy, observer)?;
         let candidates = candidates(&self.header, keys, observer)?;
-        check_time(&self.claims, policy, host)?;
+        check_time(self.claims.expires, self.claims.not_before, policy, host)?;
         observer.passed(Check::Time);
         check_issuer(&self.claims, policy)?;
         observer.passed(Check::Issuer);
@@ -204,15 +204,21 @@ fn candidates<'k, O: Observer>(
     Ok(candidates)
 }
 
-fn check_time(claims: &Claims, policy: &Policy, host: &impl Host) -> Result<(), Reason> {
-    if claims.expires.is_none() && (policy.require_expiration || policy.max_lifetime.is_some()) {
+/// Step 6, which a token that was verified before has to take again.
+pub(crate) fn check_time(
+    expires: Option<u64>,
+    not_before: Option<u64>,
+    policy: &Policy,
+    host: &impl Host,
+) -> Result<(), Reason> {
+    if expires.is_none() && (policy.require_expiration || policy.max_lifetime.is_some()) {
         return Err(Reason::ExpMissing);
     }
-    if claims.expires.is_none() && claims.not_before.is_none() {
+    if expires.is_none() && not_before.is_none() {
         return Ok(());
     }
     let now = host.moment().unix_nanos;
-    if let Some(expires) = claims.expires {
+    if let Some(expires) = expires {
         // RFC 7519 section 4.1.4: not to be accepted on or after it. A skew is what is tolerated
         // beyond that, itself included.
         let last = expires.saturating_add(policy.clock_skew);
@@ -223,7 +229,7 @@ fn check_time(claims: &Claims, policy: &Policy, host: &impl Host) -> Result<(), 
             return Err(Reason::LifetimeTooLong);
         }
     }
-    if claims.not_before.is_some_and(|not_before| now.saturating_add(policy.clock_skew) < not_before) {
+    if not_before.is_some_and(|not_before| now.saturating_add(policy.clock_skew) < not_before) {
         return Err(Reason::TokenNotYetValid);
     }
     Ok(())

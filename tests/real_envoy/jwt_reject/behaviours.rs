@@ -24,6 +24,7 @@ macro_rules! case_files {
 
 case_files! {
     algorithms "algorithms";
+    cache "cache";
     claims "claims";
     hostile_headers "hostile-headers";
     leniency "leniency";

@@ -170,3 +170,26 @@ async fn a_dead_upstream_is_no_matter_of_the_filter() -> anyhow::Result<()> {
     gateway.check_health([good.as_str(), forged.as_str()].into_iter()).await?;
     gateway.envoy.stop().await
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_worker_verifies_a_token_once() -> anyhow::Result<()> {
+    const REQUESTS: u64 = 60;
+    let gateway = gateway().await?;
+    let good = jwt::token::make(&json!({}))?;
+    let forged = jwt::token::make(&json!({ "tamper": ["flip_signature"] }))?;
+    for (token, status) in [(&good, 200), (&forged, 401)] {
+        for _ in 0..REQUESTS {
+            let request = Request::get("/").header("authorization", format!("Bearer {token}"));
+            assert_eq!(client::send(gateway.addr()?, &request).await?.status, status);
+        }
+    }
+    let counters = gateway.counters().await?;
+    let workers = u64::from(Gateway::options().concurrency);
+    let checks = counters["signature_checks.by.host"];
+    assert!((2..=2 * workers).contains(&checks), "{counters:?}");
+    assert_eq!(counters["cache.result.miss"], checks);
+    assert_eq!(counters["cache.result.hit"] + counters["cache.result.forged"], 2 * REQUESTS - checks);
+    assert_eq!(counters["cache_evictions"], 0);
+    gateway.check_health([good.as_str(), forged.as_str()].into_iter()).await?;
+    gateway.envoy.stop().await
+}

@@ -1,5 +1,6 @@
 //! A provider: whose tokens, checked how, found where.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -7,6 +8,7 @@ use filter_api::HeaderName;
 use filter_api::config::{Node, Object, StringMatcher};
 
 use crate::algorithm::Algorithm;
+use crate::cache::Cache;
 use crate::claims::{ClaimHeader, ClaimPath, RequiredClaim};
 use crate::deny::{ALWAYS, Deny};
 use crate::keys::KeySet;
@@ -31,6 +33,8 @@ pub struct Provider {
     pub payload_header: Option<(HeaderName, bool)>,
     /// The headers that claims of a verified token are written to.
     pub claim_headers: Vec<ClaimHeader>,
+    /// What this worker remembers of tokens.
+    pub(crate) cache: RefCell<Cache>,
 }
 
 impl Provider {
@@ -73,6 +77,7 @@ impl Provider {
         };
         let locations = read_locations(&object);
         let forward = flag("forward");
+        let cache = RefCell::new(read_cache(&object));
         let pad = flag("pad_forward_payload_header");
         let payload_header = object.get("forward_payload_header");
         let payload_header =
@@ -87,8 +92,34 @@ impl Provider {
                  whoever it was meant for",
             );
         }
-        Some(Self { name: name.into(), policy, keys, locations, forward, payload_header, claim_headers })
+        Some(Self {
+            name: name.into(),
+            policy,
+            keys,
+            locations,
+            forward,
+            payload_header,
+            claim_headers,
+            cache,
+        })
     }
+}
+
+/// Envoy's `jwt_cache_config`; by default there is a cache.
+fn read_cache(object: &Object<'_>) -> Cache {
+    let (mut tokens, mut bytes) = (Some(1000), Some(4096));
+    if let Some(settings) = object.get("jwt_cache_config").and_then(|node| node.object()) {
+        if let Some(node) = settings.get("jwt_cache_size") {
+            tokens = node.integer(0, 100_000);
+        }
+        if let Some(node) = settings.get("jwt_max_token_size") {
+            bytes = node.integer(1, 65_536);
+        }
+        settings.finish();
+    }
+    let number =
+        |number: Option<u64>| number.and_then(|number| usize::try_from(number).ok()).unwrap_or_default();
+    Cache::new(number(tokens), number(bytes))
 }
 
 fn read_local_jwks(node: &Node<'_>, allow_weak: bool) -> Option<KeySet> {

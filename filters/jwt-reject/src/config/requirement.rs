@@ -1,6 +1,6 @@
 //! What a request must have: one provider's token, any or all of several things, or nothing.
 
-use std::sync::Arc;
+use std::rc::Rc;
 
 use filter_api::config::Node;
 
@@ -24,7 +24,7 @@ pub enum Requirement {
 #[derive(Debug, Clone)]
 pub struct Tokens {
     /// The providers in whose places tokens are looked for; at most 64.
-    pub providers: Vec<Arc<Provider>>,
+    pub providers: Vec<Rc<Provider>>,
     /// What must hold of those that verified.
     pub tree: Tree,
 }
@@ -126,7 +126,7 @@ impl Reader<'_> {
         Some(Requirement::Tokens(Tokens { providers, tree }))
     }
 
-    fn read_tree(&self, node: &Node<'_>, providers: &mut Vec<Arc<Provider>>, depth: u8) -> Option<Tree> {
+    fn read_tree(&self, node: &Node<'_>, providers: &mut Vec<Rc<Provider>>, depth: u8) -> Option<Tree> {
         let Some(depth) = depth.checked_sub(1) else {
             node.error(format!("is nested too deep; the most is {MAX_DEPTH} levels"));
             return None;
@@ -151,7 +151,7 @@ impl Reader<'_> {
         }
     }
 
-    fn read_provider(&self, value: &Node<'_>, providers: &mut Vec<Arc<Provider>>) -> Option<Tree> {
+    fn read_provider(&self, value: &Node<'_>, providers: &mut Vec<Rc<Provider>>) -> Option<Tree> {
         let name = value.filled_string()?;
         let Some((_, provider)) = self.providers.iter().find(|(own, _)| *own == name) else {
             let known: Vec<&str> = self.providers.iter().map(|(name, _)| *name).collect();
@@ -161,19 +161,14 @@ impl Reader<'_> {
         // Where the provider could not be read, that has been said already.
         let provider = provider.as_ref()?;
         let place = providers.iter().position(|own| own.name == provider.name).unwrap_or_else(|| {
-            providers.push(Arc::clone(provider));
+            providers.push(Rc::clone(provider));
             providers.len().saturating_sub(1)
         });
         Some(Tree::Provider(place))
     }
 
     /// The parts of `requires_any` and `requires_all`: a list, or Envoy's `{requirements: [...]}`.
-    fn read_parts(
-        &self,
-        node: &Node<'_>,
-        providers: &mut Vec<Arc<Provider>>,
-        depth: u8,
-    ) -> Option<Vec<Tree>> {
+    fn read_parts(&self, node: &Node<'_>, providers: &mut Vec<Rc<Provider>>, depth: u8) -> Option<Vec<Tree>> {
         let items = if node.value().is_object() {
             let object = node.object()?;
             let list = object.required("requirements");

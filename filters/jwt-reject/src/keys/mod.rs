@@ -3,9 +3,9 @@
 
 mod jwk;
 mod pem;
+mod spki;
 
 use rsa::BoxedUint;
-use rsa::pkcs8::EncodePublicKey;
 
 use crate::algorithm::{Algorithm, Family};
 
@@ -230,15 +230,15 @@ impl std::fmt::Debug for Key {
 /// A key on a curve, of its point: the byte 4, x, y (SEC 1 section 2.3.4, uncompressed). Reading
 /// compressed points would take 20 KB of code for square roots, and nobody writes them.
 macro_rules! elliptic {
-    ($curve:ident, $variant:ident) => {
+    ($curve:ident, $variant:ident, $algorithm:expr) => {
         pub(crate) fn $curve(point: &[u8]) -> Option<Self> {
             use $curve::elliptic_curve::point::AffineCoordinates;
+            let spki = spki::key($algorithm, point);
             let (4, coordinates) = point.split_first()? else { return None };
             let (x, y) = coordinates.split_at_checked(coordinates.len() / 2)?;
             let point = $curve::AffinePoint::from_coordinates(&x.try_into().ok()?, &y.try_into().ok()?)
                 .into_option()?;
             let public = $curve::ecdsa::VerifyingKey::from_affine(point).ok()?;
-            let spki = encode(&public)?;
             Some(Self::$variant { public, spki })
         }
     };
@@ -277,13 +277,12 @@ impl Material {
         }
         let public = rsa::PublicKey::new_with_size_limits(n, e, WEAK_RSA_BITS)
             .map_err(|error| Unfit::Unusable(format!("no usable RSA key: {error}")))?;
-        let spki = encode(&public).ok_or_else(wrong)?;
-        Ok(Self::Rsa { public, spki })
+        Ok(Self::Rsa { public, spki: spki::rsa(modulus, exponent) })
     }
 
-    elliptic!(p256, P256);
-    elliptic!(p384, P384);
-    elliptic!(p521, P521);
+    elliptic!(p256, P256, spki::P256);
+    elliptic!(p384, P384, spki::P384);
+    elliptic!(p521, P521, spki::P521);
 
     /// An Ed25519 key. One of small order, for which a signature can be good for any text, is none.
     /// Envoy's own loader takes any 32 bytes, so a set with a damaged key still serves; so here.
@@ -293,10 +292,6 @@ impl Material {
             Err(_) => Some(Self::Ed25519(None)),
         }
     }
-}
-
-fn encode(public: &impl EncodePublicKey) -> Option<Vec<u8>> {
-    Some(public.to_public_key_der().ok()?.as_bytes().to_vec())
 }
 
 #[cfg(test)]

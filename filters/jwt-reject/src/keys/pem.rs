@@ -67,7 +67,7 @@ fn material(der: &[u8], allow_weak: bool) -> Result<Material, Unfit> {
     let bits = info.subject_public_key.as_bytes().ok_or_else(|| no("is no SubjectPublicKeyInfo"))?;
     match info.algorithm.oid {
         RSA => {
-            let key = rsa::pkcs1::RsaPublicKeyRef::try_from(bits).map_err(|_| no("is no RSA key"))?;
+            let key = pkcs1::RsaPublicKeyRef::try_from(bits).map_err(|_| no("is no RSA key"))?;
             Material::rsa(key.modulus.as_bytes(), key.public_exponent.as_bytes(), allow_weak)
         }
         ELLIPTIC => {
