@@ -91,14 +91,13 @@ impl Cache {
         self.forged.find(key).map(|_| Memory::Forged)
     }
 
-    /// Remembers a token that verified. Returns whether another had to be forgotten.
-    pub(crate) fn add_good(&mut self, key: Key, token: &[u8], good: Rc<Good>) -> bool {
-        self.good.add(key, Entry { token: token.into(), good: Some(good) })
-    }
-
-    /// Remembers a token whose signature was wrong. Returns whether another had to be forgotten.
-    pub(crate) fn add_forged(&mut self, key: Key) -> bool {
-        self.forged.add(key, Entry { token: Box::default(), good: None })
+    /// Remembers a token that verified, or one whose signature was wrong. Returns whether others had
+    /// to be forgotten.
+    pub(crate) fn add(&mut self, key: Key, token: &[u8], good: Option<Rc<Good>>) -> bool {
+        match good {
+            Some(_) => self.good.add(key, Entry { token: token.into(), good }),
+            None => self.forged.add(key, Entry { token: Box::default(), good }),
+        }
     }
 }
 
@@ -164,7 +163,7 @@ mod tests {
 
     fn add_good(cache: &mut Cache, token: &str) -> bool {
         let key = cache.key(token.as_bytes()).unwrap();
-        cache.add_good(key, token.as_bytes(), good())
+        cache.add(key, token.as_bytes(), Some(good()))
     }
 
     #[test]
@@ -188,7 +187,7 @@ mod tests {
         let mut forgotten = 0;
         for number in 0..100_000_u32 {
             let key = cache.key(&number.to_le_bytes()).unwrap();
-            forgotten += u32::from(cache.add_forged(key));
+            forgotten += u32::from(cache.add(key, b"", None));
         }
         assert!(forgotten > 0 && is_good(&mut cache, "kept"));
         assert!(cache.forged.young.len() + cache.forged.old.len() <= FORGED);

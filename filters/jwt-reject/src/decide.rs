@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::JwtReject;
 use crate::answer;
-use crate::cache::{Good, Key, Memory};
+use crate::cache::{Good, Memory};
 use crate::config::{Config, Provider, Requirement, Rule, Tokens, bit};
 use crate::locate::{self, Found};
 use crate::reason::{Allowed, CLAIMS_NOT_FORWARDED, CacheResult, CheckedBy, Reason};
@@ -74,18 +74,25 @@ impl<H: Head, T: Host> Request<'_, H, T> {
         if found.is_empty() {
             return if required.tree.holds(0) { Ok(Allowed::Missing) } else { Err(Reason::TokenMissing) };
         }
-        let mut checked = Vec::new();
+        let tolerant = required.tree.tolerates_failure();
         let mut failed = self.out_of_bounds(&found);
+        let mut checked = Vec::new();
         if failed.is_none() {
-            checked.extend(found.iter().map(|token| self.check(token, required)));
-            failed = checked.iter().find_map(|token| token.failed);
+            for token in &found {
+                let token = self.check(token, required);
+                failed = failed.or(token.failed);
+                checked.push(token);
+                if failed.is_some() && !tolerant {
+                    break;
+                }
+            }
         }
-        let verified = checked.iter().fold(0, |all, token| all | token.verified);
         if let Some(reason) = failed
-            && !required.tree.tolerates_failure()
+            && !tolerant
         {
             return Err(reason);
         }
+        let verified = checked.iter().fold(0, |all, token| all | token.verified);
         if !required.tree.holds(verified) {
             return Err(failed.unwrap_or(Reason::TokenMissing));
         }
@@ -172,28 +179,22 @@ impl<H: Head, T: Host> Request<'_, H, T> {
             return Ok(None);
         }
         let verified = unverified.verify(policy, &provider.keys, self.host, &mut Counting(counters));
-        let mut remember = |add: &dyn Fn(Key) -> bool| {
-            if let Some(key) = key {
-                counters.add(CacheResult::Miss.counter());
-                if add(key) {
-                    counters.add(CacheResult::Evicted.counter());
-                }
-            }
-        };
-        match verified {
+        let good = match verified {
             Ok(()) => {
                 let payload = unverified.payload();
-                let good = Rc::new(provider.what_it_says(payload, unverified.into_claims()));
-                remember(&|key| provider.cache.borrow_mut().add_good(key, token, Rc::clone(&good)));
-                Ok(Some(good))
+                Some(Rc::new(provider.what_it_says(payload, unverified.into_claims())))
             }
-            Err(reason) => {
-                if reason == Reason::SignatureWrong {
-                    remember(&|key| provider.cache.borrow_mut().add_forged(key));
-                }
-                Err(reason)
+            Err(Reason::SignatureWrong) => None,
+            // What costs little to find wrong is not worth remembering.
+            Err(reason) => return Err(reason),
+        };
+        if let Some(key) = key {
+            counters.add(CacheResult::Miss.counter());
+            if provider.cache.borrow_mut().add(key, token, good.clone()) {
+                counters.add(CacheResult::Evicted.counter());
             }
         }
+        good.map(Some).ok_or(Reason::SignatureWrong)
     }
 
     /// The operations that take out what a client may have sent in place of our own headers.
