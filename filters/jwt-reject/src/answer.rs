@@ -3,6 +3,7 @@
 use filter_api::{GrpcStatus, Head, HeaderName, HeaderValue, LocalReply};
 
 use crate::config::Refusal;
+use crate::locate::without_parameters;
 use crate::reason::Reason;
 
 /// The most bytes of a realm, quotes not counted.
@@ -34,7 +35,7 @@ pub(crate) fn refusal(head: &impl Head, reason: Reason, config: &Refusal) -> Loc
 
 fn challenge(head: &impl Head, reason: Reason, config: &Refusal) -> Vec<u8> {
     let mut challenge = b"Bearer realm=\"".to_vec();
-    push_realm(head, &mut challenge);
+    push_realm(head, &config.token_params, &mut challenge);
     challenge.push(b'"');
     if reason == Reason::ScopeMissing {
         challenge.extend_from_slice(b", error=\"insufficient_scope\"");
@@ -49,14 +50,14 @@ fn challenge(head: &impl Head, reason: Reason, config: &Refusal) -> Vec<u8> {
     challenge
 }
 
-/// The URL that was asked for, as the inside of a quoted string (RFC 9110 section 5.6.4). Without
-/// its query, which may hold the very token that was refused.
-fn push_realm(head: &impl Head, out: &mut Vec<u8>) {
+/// The URL that was asked for, as the inside of a quoted string (RFC 9110 section 5.6.4), but for the
+/// parameters that may hold the very token that was refused.
+fn push_realm(head: &impl Head, token_params: &[String], out: &mut Vec<u8>) {
     let start = out.len();
-    let path = head.path().split(|byte| *byte == b'?').next().unwrap_or_default();
+    let path = without_parameters(head.path(), token_params);
     let scheme = head.scheme();
     let separator: &[u8] = if scheme.is_empty() { b"" } else { b"://" };
-    for byte in scheme.iter().chain(separator).chain(head.authority()).chain(path) {
+    for byte in scheme.iter().chain(separator).chain(head.authority()).chain(&path) {
         let escaped: &[u8] = match byte {
             b'"' => b"\\\"",
             b'\\' => b"\\\\",
@@ -78,16 +79,22 @@ mod tests {
     use super::*;
 
     fn challenge(head: &HeadMap, reason: Reason) -> String {
-        let reply = refusal(head, reason, &Refusal::default());
+        let config = Refusal { token_params: vec!["access_token".to_owned()], ..Refusal::default() };
+        let reply = refusal(head, reason, &config);
         let (name, value) = &reply.headers[0];
         assert_eq!(name.as_str(), "www-authenticate");
         String::from_utf8(value.as_bytes().to_vec()).unwrap()
     }
 
     #[test]
-    fn the_challenge_names_the_url_but_not_its_query() {
-        let head = HeadMap::get("/a?access_token=secret");
-        assert_eq!(challenge(&head, Reason::TokenMissing), "Bearer realm=\"http://gateway.example/a\"");
+    fn the_challenge_names_the_url_but_no_token() {
+        for path in ["/a?access_token=secret", "/a?access%5Ftoken=secret&access_token=other"] {
+            let head = HeadMap::get(path);
+            assert_eq!(challenge(&head, Reason::TokenMissing), "Bearer realm=\"http://gateway.example/a\"");
+        }
+        let head = HeadMap::get("/a?x=1&access_token=secret&y");
+        assert_eq!(challenge(&head, Reason::TokenMissing), "Bearer realm=\"http://gateway.example/a?x=1&y\"");
+        let head = HeadMap::get("/a");
         assert_eq!(
             challenge(&head, Reason::TokenExpired),
             "Bearer realm=\"http://gateway.example/a\", error=\"invalid_token\""

@@ -48,6 +48,8 @@ pub struct Refusal {
     pub strip: bool,
     /// `resource_metadata` of the challenge (RFC 9728 section 5.1).
     pub resource_metadata: Option<String>,
+    /// The parameters that some provider looks for tokens in: not to be shown.
+    pub token_params: Vec<String>,
 }
 
 /// A rule: what the requests that it is for must have.
@@ -84,11 +86,14 @@ impl Config {
             let bypass_cors_preflight = flag("bypass_cors_preflight");
             let max_tokens = number("max_tokens", 4, 1, 64);
             let max_token_bytes = number("max_token_bytes", 8192, 64, 65_536);
-            let refusal = read_refusal(root);
+            let mut refusal = read_refusal(root);
             let (providers, rules) = (providers?, rules?);
+            let read = providers.iter().filter_map(|(_, provider)| provider.as_deref());
+            refusal.token_params =
+                read.flat_map(|provider| provider.locations.params.iter().cloned()).collect();
             warn_of_unused(root, &providers, &rules);
-            let written = providers.iter().filter_map(|(_, provider)| provider.as_deref());
-            let written_headers = written.flat_map(Provider::written_headers).cloned().collect();
+            let read = providers.iter().filter_map(|(_, provider)| provider.as_deref());
+            let written_headers = read.flat_map(Provider::written_headers).cloned().collect();
             Some(Self {
                 written_headers,
                 rules,
@@ -129,6 +134,7 @@ fn read_refusal(root: &Object<'_>) -> Refusal {
         body,
         strip: root.get("strip_failure_response").and_then(|node| node.bool()).unwrap_or(false),
         resource_metadata,
+        token_params: Vec::new(),
     }
 }
 

@@ -242,18 +242,30 @@ fn remove_parameters(head: &impl Head, found: &[Found<'_>], operations: &mut Vec
     if !found.iter().any(|token| matches!(token.place, Place::Query { .. })) {
         return;
     }
-    let mut halves = head.path().splitn(2, |byte| *byte == b'?');
-    let mut path = halves.next().unwrap_or_default().to_vec();
-    let query = halves.next().unwrap_or_default();
-    let mut separator = b'?';
-    for (_, part) in query.split(|byte| *byte == b'&').enumerate().filter(|(part, _)| !holds_token(*part)) {
-        path.push(separator);
-        path.extend_from_slice(part);
-        separator = b'&';
-    }
+    let path = with_parameters(head.path(), |part, _| !holds_token(part));
     if let Ok(value) = HeaderValue::new(path) {
         operations.push(HeaderOp::Set(HeaderName::from_static(":path"), value));
     }
+}
+
+/// A path with those of its parameters, by their place and name, that `keeps` says.
+fn with_parameters(path: &[u8], keeps: impl Fn(usize, &[u8]) -> bool) -> Vec<u8> {
+    let mut halves = path.splitn(2, |byte| *byte == b'?');
+    let mut out = halves.next().unwrap_or_default().to_vec();
+    let mut separator = b'?';
+    for (place, part) in halves.flat_map(|query| query.split(|byte| *byte == b'&')).enumerate() {
+        if keeps(place, form_decoded(name_and_value(part).0).as_ref()) {
+            out.push(separator);
+            out.extend_from_slice(part);
+            separator = b'&';
+        }
+    }
+    out
+}
+
+/// A path without any parameter of these names: to be shown to whoever sent it, or logs it.
+pub(crate) fn without_parameters(path: &[u8], names: &[String]) -> Vec<u8> {
+    with_parameters(path, |_, name| !names.iter().any(|own| own.as_bytes() == name))
 }
 
 fn remove_cookies(head: &impl Head, found: &[Found<'_>], operations: &mut Vec<HeaderOp>) {
