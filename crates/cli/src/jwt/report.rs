@@ -294,15 +294,15 @@ mod tests {
         let alone = Question { signature_only: true, ..Question::default() };
         let short = Question { max_token_bytes: 10, ..Question::default() };
         let rows = [
-            (r#"{"alg":"HS256"}"#, "{}", &own, "pppppppppp f", Some("signature_wrong")),
-            (r#"{"alg":"HS256"}"#, r#"{"exp":1}"#, &own, "pppppp f nnnn", Some("token_expired")),
-            (r#"{"alg":"HS256"}"#, "{}", &audience, "pppppppp f nn", Some("audience_not_allowed")),
-            (r#"{"alg":"HS256"}"#, r#"{"exp":"1"}"#, &own, "ppp n f nnnnnn", Some("exp_not_number")),
-            (r#"{"alg":"none"}"#, "{}", &own, "ppp f nnnnnnn", Some("alg_not_supported")),
-            (r#"{"alg":"ES256"}"#, "{}", &own, "ppppp f nnnnn", Some("key_not_found")),
-            (r#"{"alg":"HS256","crit":[]}"#, "{}", &own, "pp f nnnnnnnn", Some("crit_not_supported")),
-            (r#"{"alg":"HS256"}"#, "x", &alone, "pppp n p nnnn f", Some("signature_wrong")),
-            (r#"{"alg":"HS256"}"#, "{}", &short, "f nnnnnnnnnn", Some("token_too_long")),
+            (r#"{"alg":"HS256"}"#, "{}", &own, "ppppppppppp f", Some("signature_wrong")),
+            (r#"{"alg":"HS256"}"#, r#"{"exp":1}"#, &own, "pppppp f nnnnn", Some("token_expired")),
+            (r#"{"alg":"HS256"}"#, "{}", &audience, "pppppppp f nnn", Some("audience_not_allowed")),
+            (r#"{"alg":"HS256"}"#, r#"{"exp":"1"}"#, &own, "ppp n f nnnnnnn", Some("exp_not_number")),
+            (r#"{"alg":"none"}"#, "{}", &own, "ppp f nnnnnnnn", Some("alg_not_supported")),
+            (r#"{"alg":"ES256"}"#, "{}", &own, "ppppp f nnnnnn", Some("key_not_found")),
+            (r#"{"alg":"HS256","crit":[]}"#, "{}", &own, "pp f nnnnnnnnn", Some("crit_not_supported")),
+            (r#"{"alg":"HS256"}"#, "x", &alone, "pppp n p nnnnn f", Some("signature_wrong")),
+            (r#"{"alg":"HS256"}"#, "{}", &short, "f nnnnnnnnnnn", Some("token_too_long")),
         ];
         for (header, payload, question, expected, reason) in rows {
             let report = look(header, payload, question);
