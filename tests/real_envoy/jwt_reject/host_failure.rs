@@ -123,7 +123,9 @@ async fn without_the_hosts_cryptography_the_module_checks_by_itself() -> anyhow:
 async fn a_refusal_that_cannot_be_sent_ends_the_request_all_the_same() -> anyhow::Result<()> {
     let (statuses, details, gateway) = answers("proxy_send_local_response").await?;
     // The good token passes; then the VM traps, and Envoy answers for it until there is a new one.
-    assert_eq!(statuses, [200, 503, 503, 503], "{details}");
+    // The open path may meet the other worker's VM, which has not trapped.
+    assert_eq!(statuses[..3], [200, 503, 503], "{details}");
+    assert!(matches!(statuses[3], 200 | 503), "{}", statuses[3]);
     gateway.envoy.wait_for_log("the host refused proxy_send_local_response", SOON).await?;
     gateway.envoy.stop().await
 }
