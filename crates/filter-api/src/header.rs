@@ -81,6 +81,29 @@ impl fmt::Display for InvalidHeader {
 
 impl std::error::Error for InvalidHeader {}
 
+/// Whether a token may hold this byte (RFC 9110 section 5.6.2): header names and authentication
+/// schemes are tokens.
+pub const fn is_token_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric()
+        || matches!(
+            byte,
+            b'!' | b'#'
+                | b'$'
+                | b'%'
+                | b'&'
+                | b'\''
+                | b'*'
+                | b'+'
+                | b'-'
+                | b'.'
+                | b'^'
+                | b'_'
+                | b'`'
+                | b'|'
+                | b'~'
+        )
+}
+
 #[allow(clippy::indexing_slicing)] // const context: `get` is not const for slices
 const fn is_name(name: &[u8]) -> bool {
     let mut i: usize = 0;
@@ -91,9 +114,7 @@ const fn is_name(name: &[u8]) -> bool {
         return false;
     }
     while i < name.len() {
-        let ok = matches!(name[i],
-            b'a'..=b'z' | b'0'..=b'9' | b'!' | b'#' | b'$' | b'%' | b'&' | b'\'' | b'*' | b'+'
-            | b'-' | b'.' | b'^' | b'_' | b'`' | b'|' | b'~');
+        let ok = is_token_byte(name[i]) && !name[i].is_ascii_uppercase();
         if !ok {
             return false;
         }

@@ -30,5 +30,5 @@ pub use filter::{
     Callback, Configured, Filter, Hash, Host, HostVerdict, Moment, NoHost, OnHostFailure, SignatureCheck,
 };
 pub use head::{Head, HeadMap};
-pub use header::{HeaderName, HeaderValue, InvalidHeader};
+pub use header::{HeaderName, HeaderValue, InvalidHeader, is_token_byte};
 pub use reply::{GrpcStatus, LocalReply, Protocol};

@@ -11,7 +11,7 @@
 
 use std::borrow::Cow;
 
-use filter_api::{Head, HeaderName, HeaderOp, HeaderValue};
+use filter_api::{Head, HeaderName, HeaderOp, HeaderValue, is_token_byte};
 
 /// Where to look.
 #[derive(Debug, Clone, Default)]
@@ -346,27 +346,6 @@ fn form_decoded(text: &[u8]) -> Cow<'_, [u8]> {
         }
     }
     Cow::Owned(out)
-}
-
-fn is_token_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric()
-        || matches!(
-            byte,
-            b'!' | b'#'
-                | b'$'
-                | b'%'
-                | b'&'
-                | b'\''
-                | b'*'
-                | b'+'
-                | b'-'
-                | b'.'
-                | b'^'
-                | b'_'
-                | b'`'
-                | b'|'
-                | b'~'
-        )
 }
 
 #[cfg(test)]

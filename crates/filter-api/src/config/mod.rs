@@ -17,3 +17,4 @@ pub use duration::parse_duration;
 pub use node::{Node, Object, read};
 pub use problem::{ConfigErrors, Problem, Report};
 pub use strings::StringMatcher;
+pub(crate) use strings::WAYS;

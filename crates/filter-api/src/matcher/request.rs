@@ -2,7 +2,7 @@
 
 use super::{HostPattern, PathPattern, PathView};
 use crate::Head;
-use crate::config::{Node, Object, StringMatcher};
+use crate::config::{Node, Object, StringMatcher, WAYS};
 
 /// Conditions on a request; all of those given must hold.
 #[derive(Debug, Clone, Default)]
@@ -59,7 +59,6 @@ impl RequestMatcher {
 
 impl HeaderCondition {
     fn read(node: &Node<'_>) -> Option<Self> {
-        const WAYS: [&str; 6] = ["exact", "prefix", "suffix", "contains", "safe_regex", "regex"];
         let object = node.object()?;
         let name = object.required("name").and_then(|name| read_header_name(&name));
         let invert = object.get("invert_match").and_then(|flag| flag.bool()).unwrap_or(false);
