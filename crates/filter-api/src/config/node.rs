@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use serde_json::{Map, Value};
 
 use super::{ConfigErrors, Problem, Report, parse_duration};
-use crate::json;
+use crate::{HeaderName, json};
 
 /// Deeper than any configuration, shallow enough for any stack.
 const MAX_DEPTH: u8 = 64;
@@ -114,6 +114,17 @@ impl<'a> Node<'a> {
             return None;
         }
         Some(text)
+    }
+
+    /// A header's name.
+    pub fn header_name(&self) -> Option<HeaderName> {
+        match HeaderName::new(self.filled_string()?) {
+            Ok(name) => Some(name),
+            Err(error) => {
+                self.error(error.to_string());
+                None
+            }
+        }
     }
 
     /// Strings: an array of them, or one alone.

@@ -284,13 +284,7 @@ fn read_claim_header(node: &Node<'_>) -> Option<ClaimHeader> {
 
 /// A header that the filter writes: none that makes the request another one.
 fn read_written_header(node: &Node<'_>) -> Option<HeaderName> {
-    let name = match HeaderName::new(node.filled_string()?) {
-        Ok(name) => name,
-        Err(error) => {
-            node.error(error.to_string());
-            return None;
-        }
-    };
+    let name = node.header_name()?;
     let forbidden = [
         "host",
         "connection",
@@ -348,13 +342,7 @@ fn read_header_location(node: &Node<'_>) -> Option<HeaderLocation> {
         name_node.error(format!("{text:?} holds no token as a whole; use from_params or from_cookies"));
         return None;
     }
-    let name = match HeaderName::new(text) {
-        Ok(name) => name,
-        Err(error) => {
-            name_node.error(error.to_string());
-            return None;
-        }
-    };
+    let name = name_node.header_name()?;
     let text = match &prefix {
         Some(prefix) => prefix.string()?,
         None => "",
