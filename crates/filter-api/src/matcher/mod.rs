@@ -40,7 +40,8 @@ pub enum Selected<'r, R> {
 /// The first of these rules that is for the request, in list order.
 ///
 /// Where the path has several readings, each reading chooses a rule of its own; unless all choose
-/// the same one, the answer is [`Selected::Ambiguous`]. Where the path is obscured
+/// the same one, the answer is [`Selected::Ambiguous`]; so it is where the path has readings that are not
+/// listed, if any rule depends on the path. Where the path is obscured
 /// ([`PathView::is_obscured`]), rules that `lenient` says let requests through unchecked are not
 /// considered at all.
 pub fn select<'r, R>(
@@ -50,6 +51,9 @@ pub fn select<'r, R>(
     head: &impl Head,
     path: &PathView<'_>,
 ) -> Selected<'r, R> {
+    if path.is_unreadable() && rules.iter().any(|rule| matcher(rule).depends_on_path()) {
+        return Selected::Ambiguous;
+    }
     let obscured = path.is_obscured();
     let first = |reading: &[u8]| {
         rules.iter().find(|rule| matcher(rule).matches_reading(head, reading) && !(obscured && lenient(rule)))

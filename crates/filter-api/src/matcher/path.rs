@@ -18,10 +18,12 @@
 //!   look at dot segments: `/public/..;/admin`);
 //! - with `%2F`, `%5C`, `\`, `%00`, `%25` before two hex digits, a malformed escape or `#`: with
 //!   all escapes decoded, up to three times, and `\` taken for `/`. Such a path is *obscured*: no
-//!   rule that lets requests through unchecked matches it (the connection manager's `path_with_escaped_slashes_action` can refuse or
-//!   redirect the commonest of them earlier).
+//!   rule that lets requests through unchecked matches it (the connection manager's
+//!   `path_with_escaped_slashes_action` can refuse or redirect the commonest of them earlier).
 //!
-//! [`super::select`] demands that all readings choose the same rule.
+//! [`super::select`] demands that all readings choose the same rule. A path with several readings that
+//! is very long, or escaped more than three times over, is *unreadable*: nobody lists all its
+//! readings, so nothing that depends on a path is decided by it.
 
 use std::borrow::Cow;
 
@@ -109,6 +111,7 @@ pub struct PathView<'a> {
     normal: Cow<'a, [u8]>,
     others: Vec<Vec<u8>>,
     obscured: bool,
+    unreadable: bool,
 }
 
 impl<'a> PathView<'a> {
@@ -117,16 +120,16 @@ impl<'a> PathView<'a> {
     pub fn new(target: &'a [u8]) -> Self {
         let path = target.split(|byte| *byte == b'?').next().unwrap_or_default();
         if is_plain(path) {
-            return Self { normal: Cow::Borrowed(path), others: Vec::new(), obscured: false };
+            let normal = Cow::Borrowed(path);
+            return Self { normal, others: Vec::new(), obscured: false, unreadable: false };
         }
         let escaped = unify_escapes(path);
         let obscured = hides_something(&escaped) || (!path.starts_with(b"/") && !path.is_empty());
         let normal = resolve_dots(&merge_slashes(&escaped));
-        let mut others = Vec::new();
-        if obscured || escaped != normal || escaped.contains(&b';') {
-            other_readings(escaped, obscured, &normal, &mut others);
-        }
-        Self { normal: Cow::Owned(normal), others, obscured }
+        let several = obscured || escaped != normal || escaped.contains(&b';');
+        let others = if several { other_readings(escaped, obscured, &normal) } else { Some(Vec::new()) };
+        let unreadable = others.is_none();
+        Self { normal: Cow::Owned(normal), others: others.unwrap_or_default(), obscured, unreadable }
     }
 
     /// The normal form.
@@ -142,6 +145,11 @@ impl<'a> PathView<'a> {
     /// Whether the path hides a separator, or something else that nobody can be sure of.
     pub fn is_obscured(&self) -> bool {
         self.obscured
+    }
+
+    /// Whether the path has readings that are not listed.
+    pub fn is_unreadable(&self) -> bool {
+        self.unreadable
     }
 }
 
@@ -233,37 +241,33 @@ fn hides_something(path: &[u8]) -> bool {
 }
 
 /// Every reading but the normal form: each level of decoding, with and without parameters, with
-/// slashes merged and dot segments resolved in either order, in part, or not at all.
-fn other_readings(escaped: Vec<u8>, obscured: bool, normal: &[u8], others: &mut Vec<Vec<u8>>) {
+/// slashes merged and dot segments resolved in either order, in part, or not at all. `None` where
+/// these are too many to list.
+fn other_readings(escaped: Vec<u8>, obscured: bool, normal: &[u8]) -> Option<Vec<Vec<u8>>> {
     /// Escapes of escapes of escapes: nobody means that.
     const MOST_LEVELS: usize = 3;
     /// The work grows with the length, and so does the room for mischief.
     const MOST_BYTES: usize = 4096;
 
+    if escaped.len() > MOST_BYTES {
+        return None;
+    }
+    let mut forms = vec![escaped];
+    while let Some(decoded) = forms.last().filter(|_| obscured).map(|form| reveal(form)) {
+        if forms.last() == Some(&decoded) {
+            break;
+        }
+        if forms.len() > MOST_LEVELS {
+            return None;
+        }
+        forms.push(decoded);
+    }
+    let mut others = Vec::new();
     let mut note = |reading: Vec<u8>| {
         if reading != normal && !others.contains(&reading) {
             others.push(reading);
         }
     };
-    let too_long = escaped.len() > MOST_BYTES;
-    let mut forms = vec![escaped];
-    let mut levels: usize = 0;
-    while let Some(decoded) = forms.last().filter(|_| obscured && !too_long).map(|form| reveal(form)) {
-        if forms.last() == Some(&decoded) {
-            break;
-        }
-        if levels == MOST_LEVELS {
-            note(Vec::new());
-            break;
-        }
-        levels = levels.saturating_add(1);
-        forms.push(decoded);
-    }
-    if too_long {
-        // The empty reading meets no condition, so no rule that has one is chosen.
-        note(Vec::new());
-        return;
-    }
     for form in &forms {
         let stripped = form.contains(&b';').then(|| without_parameters(form));
         for form in std::iter::once(form).chain(stripped.as_ref()) {
@@ -275,6 +279,7 @@ fn other_readings(escaped: Vec<u8>, obscured: bool, normal: &[u8], others: &mut 
             note(form.clone());
         }
     }
+    Some(others)
 }
 
 /// The path with one level of escapes decoded, and whatever might be taken for a slash as one.

@@ -1,8 +1,8 @@
 //! The conditions of one rule.
 
 use super::{HostPattern, PathPattern, PathView};
-use crate::Head;
 use crate::config::{Node, Object, StringMatcher, WAYS};
+use crate::{Head, HeaderName};
 
 /// Conditions on a request; all of those given must hold.
 #[derive(Debug, Clone, Default)]
@@ -16,7 +16,7 @@ pub struct RequestMatcher {
 /// A condition on a header: that it is there, or how one of its lines looks.
 #[derive(Debug, Clone)]
 pub struct HeaderCondition {
-    name: String,
+    name: HeaderName,
     /// Any of these; empty: the header is there.
     values: Vec<StringMatcher>,
     invert: bool,
@@ -38,7 +38,13 @@ impl RequestMatcher {
 
     /// Whether the request meets the conditions, however its path is read.
     pub fn matches(&self, head: &impl Head, path: &PathView<'_>) -> bool {
-        path.readings().all(|reading| self.matches_reading(head, reading))
+        !(self.depends_on_path() && path.is_unreadable())
+            && path.readings().all(|reading| self.matches_reading(head, reading))
+    }
+
+    /// Whether it has a condition on the path.
+    pub(super) fn depends_on_path(&self) -> bool {
+        !self.paths.is_empty()
     }
 
     /// Whether the request meets the conditions, its path read as this. An empty path, which a
@@ -60,7 +66,7 @@ impl RequestMatcher {
 impl HeaderCondition {
     fn read(node: &Node<'_>) -> Option<Self> {
         let object = node.object()?;
-        let name = object.required("name").and_then(|name| read_header_name(&name));
+        let name = object.required("name").and_then(|name| name.header_name());
         let invert = object.get("invert_match").and_then(|flag| flag.bool()).unwrap_or(false);
         let ignore_case = object.get("ignore_case").and_then(|flag| flag.bool()).unwrap_or(false);
         let mut values = Vec::new();
@@ -87,7 +93,7 @@ impl HeaderCondition {
     }
 
     fn holds(&self, head: &impl Head) -> bool {
-        let mut lines = head.get_all(&self.name);
+        let mut lines = head.get_all(self.name.as_str());
         let found = if self.values.is_empty() {
             lines.next().is_some()
         } else {
@@ -128,14 +134,4 @@ fn read_method(node: &Node<'_>) -> Option<String> {
         return None;
     }
     Some(method.to_owned())
-}
-
-fn read_header_name(node: &Node<'_>) -> Option<String> {
-    match crate::HeaderName::new(node.filled_string()?) {
-        Ok(name) => Some(name.as_str().to_owned()),
-        Err(error) => {
-            node.error(error.to_string());
-            None
-        }
-    }
 }
