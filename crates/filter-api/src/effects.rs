@@ -1,5 +1,7 @@
 //! What a filter wants done: header operations, counters, facts and a log line, as plain values.
 
+use std::borrow::Cow;
+
 use crate::{Fact, HeaderName, HeaderValue, LocalReply};
 
 /// What a filter decided about a request.
@@ -9,13 +11,17 @@ pub enum Outcome {
     Continue(Effects),
     /// The request ends here. Of the effects, only counters, facts and the log line apply.
     Reply(LocalReply, Effects),
+    /// The request is held, and asked about again when [`crate::Work::resume`] says so or at this moment (in
+    /// nanoseconds since 1970), whichever comes first. Of the effects, only counters and the log line
+    /// apply. Only to be said where [`crate::Host::waiting`] allows it.
+    Wait(u64, Effects),
 }
 
 impl Outcome {
     /// The effects, whichever way it went.
     pub fn effects(&self) -> &Effects {
         match self {
-            Self::Continue(effects) | Self::Reply(_, effects) => effects,
+            Self::Continue(effects) | Self::Reply(_, effects) | Self::Wait(_, effects) => effects,
         }
     }
 }
@@ -27,8 +33,10 @@ pub struct Effects {
     pub headers: Vec<HeaderOp>,
     /// Counters to increment by one.
     pub counters: CounterSet,
-    /// Findings for later filters.
+    /// Findings for later filters of the same module.
     pub facts: Vec<Fact>,
+    /// Findings for whatever else looks at this request: see [`Property`].
+    pub properties: Vec<Property>,
     /// A line for the log. Made only where [`crate::Host::logs`] says that it would be written.
     pub log: Option<LogLine>,
 }
@@ -42,6 +50,17 @@ pub enum HeaderOp {
     Add(HeaderName, HeaderValue),
     /// Removes every line of this name.
     Remove(HeaderName),
+}
+
+/// A property of the request: an entry of Envoy's filter state under `wasm.<name>`, for access logs, routes
+/// and filters that are not ours. Like a header's value, it holds no control characters, since it may
+/// become a part of a log line or of a header.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Property {
+    /// Its name, such as `foregate.jwt.sub`.
+    pub name: Cow<'static, str>,
+    /// What it holds.
+    pub value: HeaderValue,
 }
 
 /// A counter, by its place in [`crate::Filter::COUNTERS`]. Places from [`CounterSet::MOST`] on do not

@@ -1,5 +1,6 @@
 //! What a filter implements, and what it may ask of its host.
 
+use crate::background::{Background, Fetched, Work};
 use crate::config::{ConfigErrors, Problem};
 use crate::{Facts, Head, Level, Outcome};
 
@@ -41,6 +42,23 @@ pub trait Filter: Sized {
 
     /// Decides about a request. `facts` are what the filters before this one found out.
     fn on_request(&self, head: &impl Head, host: &impl Host, facts: &Facts) -> Outcome;
+
+    /// Takes its first steps behind the scenes: once, when this configuration begins to serve a worker. It
+    /// runs for the main thread too, and in a VM that is there to try the configuration out.
+    fn on_start(&self, _: &impl Background) -> Work {
+        Work::default()
+    }
+
+    /// Does what is due. Called about once a second, and more often while requests wait. Needs
+    /// [`Callback::Tick`].
+    fn on_tick(&self, _: &impl Background) -> Work {
+        Work::default()
+    }
+
+    /// Takes what became of a [`Background::fetch`]. Needs [`Callback::HttpCallResponse`].
+    fn on_fetched(&self, _: Fetched<'_>, _: &impl Background) -> Work {
+        Work::default()
+    }
 }
 
 /// A filter that is ready, and what its configuration's author should know.
@@ -59,6 +77,8 @@ pub enum Callback {
     RequestHeaders,
     /// The timer fired. Keeps the cached log level fresh, if nothing else.
     Tick,
+    /// An HTTP call of the filter's has ended.
+    HttpCallResponse,
 }
 
 impl Callback {
@@ -67,6 +87,7 @@ impl Callback {
         match self {
             Self::RequestHeaders => "proxy_on_request_headers",
             Self::Tick => "proxy_on_tick",
+            Self::HttpCallResponse => "proxy_on_http_call_response",
         }
     }
 }
@@ -92,6 +113,20 @@ pub trait Host {
 
     /// Checks a signature with the host's own cryptography.
     fn verify_signature(&self, check: &SignatureCheck<'_>) -> HostVerdict;
+
+    /// Whether this request may wait, or has.
+    fn waiting(&self) -> Waiting;
+}
+
+/// Whether a request may be answered with [`Outcome::Wait`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Waiting {
+    /// It may not: this host cannot hold requests, or holds as many as it may.
+    Never,
+    /// It may, and has not yet.
+    NotYet,
+    /// It may, and has since this moment, in nanoseconds since 1970.
+    Since(u64),
 }
 
 /// A signature to check: RSASSA-PKCS1-v1_5 or ECDSA, whichever the key is for.
@@ -144,5 +179,9 @@ impl Host for NoHost {
 
     fn verify_signature(&self, _: &SignatureCheck<'_>) -> HostVerdict {
         HostVerdict::Unavailable
+    }
+
+    fn waiting(&self) -> Waiting {
+        Waiting::Never
     }
 }

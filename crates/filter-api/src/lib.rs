@@ -4,16 +4,18 @@
 //! milliseconds, several filters can share one module, and a second host can be added without
 //! touching any of them. Nothing here, nor in the crates this one depends on, reads a clock, draws
 //! a random number, or does input or output: time and chance come in as a [`Moment`], and what
-//! else a filter needs from outside comes through [`Host`].
+//! else a filter needs from outside comes through [`Host`] and [`Background`].
 //!
 //! - [`Filter`]: what a filter implements
 //! - [`Head`]: the request head it sees
 //! - [`Outcome`], [`Effects`], [`LocalReply`]: what it answers
+//! - [`Background`]: what it may do between requests, and [`Work`], what it answers then
 //! - [`matcher`]: which requests a rule is for, the same in every filter
 //! - [`config`]: reading a configuration so that every problem in it is named with its path
 
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
+mod background;
 pub mod config;
 mod effects;
 mod fact;
@@ -24,10 +26,12 @@ pub mod json;
 pub mod matcher;
 mod reply;
 
-pub use effects::{Counter, CounterSet, Effects, HeaderOp, Level, LogLine, Outcome};
+pub use background::{Background, Fetch, FetchRefused, Fetched, Response, SharedValue, Work};
+pub use effects::{Counter, CounterSet, Effects, HeaderOp, Level, LogLine, Outcome, Property};
 pub use fact::{Fact, Facts};
 pub use filter::{
     Callback, Configured, Filter, Hash, Host, HostVerdict, Moment, NoHost, OnHostFailure, SignatureCheck,
+    Waiting,
 };
 pub use head::{Head, HeadMap};
 pub use header::{HeaderName, HeaderValue, InvalidHeader, is_token_byte};

@@ -1,7 +1,7 @@
 //! The host calls that a filter's life takes. Each returns what the host said; none panics, which
 //! the SDK's own wrappers do on a status that they do not expect.
 
-use filter_api::{HeaderName, HeaderValue, Level};
+use filter_api::{Fetch, HeaderName, HeaderValue, Level, SharedValue};
 
 use crate::pairs;
 
@@ -14,7 +14,10 @@ pub(crate) const NOT_FOUND: u32 = 1;
 
 const OK: u32 = 0;
 const REQUEST_HEADERS: u32 = 0;
+const HTTP_CALL_RESPONSE_HEADERS: u32 = 6;
+const HTTP_CALL_RESPONSE_BODY: u32 = 4;
 const PLUGIN_CONFIGURATION: u32 = 7;
+const REQUEST_STREAM: u32 = 0;
 const COUNTER: u32 = 0;
 
 #[link(wasm_import_module = "env")]
@@ -64,6 +67,35 @@ unsafe extern "C" {
         data: *mut *mut u8,
         length: *mut usize,
     ) -> u32;
+    fn proxy_set_property(name: *const u8, name_length: usize, value: *const u8, value_length: usize) -> u32;
+    fn proxy_get_shared_data(
+        cell: *const u8,
+        cell_length: usize,
+        data: *mut *mut u8,
+        length: *mut usize,
+        version: *mut u32,
+    ) -> u32;
+    fn proxy_set_shared_data(
+        cell: *const u8,
+        cell_length: usize,
+        content: *const u8,
+        content_length: usize,
+        version: u32,
+    ) -> u32;
+    fn proxy_http_call(
+        cluster: *const u8,
+        cluster_length: usize,
+        headers: *const u8,
+        headers_length: usize,
+        body: *const u8,
+        body_length: usize,
+        trailers: *const u8,
+        trailers_length: usize,
+        timeout: u32,
+        number: *mut u32,
+    ) -> u32;
+    fn proxy_set_effective_context(context: u32) -> u32;
+    fn proxy_continue_stream(stream: u32) -> u32;
     fn proxy_define_metric(kind: u32, name: *const u8, name_length: usize, id: *mut u32) -> u32;
     fn proxy_increment_metric(id: u32, by: i64) -> u32;
 }
@@ -80,9 +112,14 @@ fn received(call: impl FnOnce(*mut *mut u8, *mut usize) -> u32) -> Result<Vec<u8
     if data.is_null() {
         return Ok(Vec::new());
     }
-    // SAFETY: the host got this memory from the SDK's `proxy_on_memory_allocate`, which makes it as
-    // a boxed slice of exactly this length with the global allocator, and gave up ownership.
+    // SAFETY: the host got this memory from `allocate`, which makes it as a boxed slice of exactly this
+    // length with the global allocator, and gave up ownership.
     Ok(unsafe { Vec::from_raw_parts(data, length, length) })
+}
+
+/// Memory for what the host hands over; the host gives it back by the call that it answers.
+pub(crate) fn allocate(length: usize) -> *mut u8 {
+    Box::into_raw(Box::<[u8]>::new_uninit_slice(length)).cast()
 }
 
 /// Writes a line to the host's log.
@@ -128,10 +165,17 @@ pub(crate) fn tick_every(milliseconds: u32) -> Result<(), Failed> {
 
 /// The plugin's configuration.
 pub(crate) fn plugin_configuration() -> Result<Vec<u8>, Failed> {
+    buffer(PLUGIN_CONFIGURATION)
+}
+
+/// The body of the response to an HTTP call, while the host tells of it.
+pub(crate) fn call_response_body() -> Result<Vec<u8>, Failed> {
+    buffer(HTTP_CALL_RESPONSE_BODY)
+}
+
+fn buffer(buffer: u32) -> Result<Vec<u8>, Failed> {
     // SAFETY: the host writes a pointer and a length to live variables.
-    match received(|data, length| unsafe {
-        proxy_get_buffer_bytes(PLUGIN_CONFIGURATION, 0, usize::MAX, data, length)
-    }) {
+    match received(|data, length| unsafe { proxy_get_buffer_bytes(buffer, 0, usize::MAX, data, length) }) {
         Err(Failed(NOT_FOUND)) => Ok(Vec::new()),
         other => other,
     }
@@ -139,8 +183,17 @@ pub(crate) fn plugin_configuration() -> Result<Vec<u8>, Failed> {
 
 /// All request headers, in the format of [`pairs`].
 pub(crate) fn request_headers() -> Result<Vec<u8>, Failed> {
+    headers(REQUEST_HEADERS)
+}
+
+/// The headers of the response to an HTTP call, while the host tells of it.
+pub(crate) fn call_response_headers() -> Result<Vec<u8>, Failed> {
+    headers(HTTP_CALL_RESPONSE_HEADERS)
+}
+
+fn headers(map: u32) -> Result<Vec<u8>, Failed> {
     // SAFETY: the host writes a pointer and a length to live variables.
-    received(|data, length| unsafe { proxy_get_header_map_pairs(REQUEST_HEADERS, data, length) })
+    received(|data, length| unsafe { proxy_get_header_map_pairs(map, data, length) })
 }
 
 /// Replaces every line of the name by one.
@@ -212,6 +265,67 @@ pub(crate) fn foreign_function(name: &str, argument: &[u8]) -> Result<Vec<u8>, F
             length,
         )
     })
+}
+
+/// Sets a property of the request: an entry of its filter state, under `wasm.` and this name.
+pub(crate) fn set_property(name: &str, value: &HeaderValue) -> Result<(), Failed> {
+    let value = value.as_bytes();
+    // SAFETY: pointers and lengths are of live slices.
+    outcome(unsafe { proxy_set_property(name.as_ptr(), name.len(), value.as_ptr(), value.len()) })
+}
+
+/// A cell that all workers share.
+pub(crate) fn shared(cell: &str) -> Result<SharedValue, Failed> {
+    let mut version = 0;
+    // SAFETY: pointer and length are of a live slice; the host writes two numbers and a pointer to live
+    // variables.
+    let bytes = received(|data, length| unsafe {
+        proxy_get_shared_data(cell.as_ptr(), cell.len(), data, length, &raw mut version)
+    })?;
+    Ok(SharedValue { bytes, version })
+}
+
+/// Writes such a cell if it has this version; with version 0, whatever it has.
+pub(crate) fn share(cell: &str, content: &[u8], version: u32) -> Result<(), Failed> {
+    // SAFETY: pointers and lengths are of live slices.
+    outcome(unsafe {
+        proxy_set_shared_data(cell.as_ptr(), cell.len(), content.as_ptr(), content.len(), version)
+    })
+}
+
+/// Starts an HTTP call without a body, and returns its number.
+pub(crate) fn http_call(fetch: &Fetch<'_>) -> Result<u32, Failed> {
+    let headers = pairs::serialize(fetch.headers);
+    let trailers = pairs::serialize(&[]);
+    let mut number = 0;
+    // SAFETY: pointers and lengths are of live slices; the host writes one number to a live variable.
+    outcome(unsafe {
+        proxy_http_call(
+            fetch.cluster.as_ptr(),
+            fetch.cluster.len(),
+            headers.as_ptr(),
+            headers.len(),
+            std::ptr::null(),
+            0,
+            trailers.as_ptr(),
+            trailers.len(),
+            fetch.timeout_millis,
+            &raw mut number,
+        )
+    })?;
+    Ok(number)
+}
+
+/// Makes the calls that follow be about this context: another stream than the one the host is calling for.
+pub(crate) fn act_for(context: u32) -> Result<(), Failed> {
+    // SAFETY: takes a number only.
+    outcome(unsafe { proxy_set_effective_context(context) })
+}
+
+/// Lets the request go on that was held.
+pub(crate) fn continue_request() -> Result<(), Failed> {
+    // SAFETY: takes a number only.
+    outcome(unsafe { proxy_continue_stream(REQUEST_STREAM) })
 }
 
 /// Defines a counter and returns its id.

@@ -13,22 +13,24 @@ const MAX_REALM: usize = 256;
 pub(crate) fn refusal(head: &impl Head, reason: Reason, config: &Refusal) -> LocalReply {
     let mut headers = Vec::new();
     if !config.strip
+        && !reason.is_ours()
         && let Ok(challenge) = HeaderValue::new(challenge(head, reason, config))
     {
         headers.push((HeaderName::from_static("www-authenticate"), challenge));
     }
     LocalReply {
-        status: config.status.unwrap_or(reason.status()),
+        status: config.status.filter(|_| !reason.is_ours()).unwrap_or(reason.status()),
         grpc_status: match reason.status() {
             403 => GrpcStatus::PermissionDenied,
+            503 => GrpcStatus::Unavailable,
             _ => GrpcStatus::Unauthenticated,
         },
         details: reason.details().into(),
         headers,
         body: match &config.body {
             _ if config.strip => "".into(),
-            Some(body) => body.clone().into(),
-            None => reason.body().into(),
+            Some(body) if !reason.is_ours() => body.clone().into(),
+            _ => reason.body().into(),
         },
     }
 }

@@ -4,7 +4,7 @@
 //!   held as 128-bit keyed hashes, in a store of their own that good tokens cannot be pushed out of.
 //! - What may change with time is not remembered: the caller checks `exp` and `nbf` at every hit. All
 //!   else depends on the token, the keys and the configuration; a new configuration begins with empty
-//!   caches.
+//!   caches, and other keys empty them.
 //! - Both stores are bounded. Each has a young and an old half: when the young half is full it becomes
 //!   the old one, and what was old and not asked for since is forgotten.
 
@@ -13,7 +13,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use filter_api::HeaderOp;
+use filter_api::{HeaderOp, Property};
 use serde_json::Value;
 
 /// The most bytes of good tokens held, of one provider.
@@ -33,6 +33,8 @@ pub(crate) struct Good {
     pub(crate) claims: Arc<Value>,
     /// The headers that they are written to.
     pub(crate) headers: Vec<HeaderOp>,
+    /// The properties that they are written to.
+    pub(crate) properties: Vec<Property>,
     /// Whether a claim could not be written.
     pub(crate) left_out: bool,
 }
@@ -70,6 +72,12 @@ impl Cache {
             forged: Store::new(forged, usize::MAX),
             most_token_bytes,
         }
+    }
+
+    /// Forgets everything.
+    pub(crate) fn clear(&mut self) {
+        self.good.clear();
+        self.forged.clear();
     }
 
     /// The key of a token that may be remembered.
@@ -124,6 +132,10 @@ impl Store {
         Self { young: BTreeMap::new(), old: BTreeMap::new(), bytes: 0, most, most_bytes }
     }
 
+    fn clear(&mut self) {
+        (self.young, self.old, self.bytes) = (BTreeMap::new(), BTreeMap::new(), 0);
+    }
+
     fn find(&mut self, key: Key) -> Option<&Entry> {
         if !self.young.contains_key(&key)
             && let Some(entry) = self.old.remove(&key)
@@ -153,7 +165,14 @@ mod tests {
 
     fn good() -> Rc<Good> {
         let claims = Arc::new(Value::Null);
-        Rc::new(Good { expires: None, not_before: None, claims, headers: Vec::new(), left_out: false })
+        Rc::new(Good {
+            expires: None,
+            not_before: None,
+            claims,
+            headers: Vec::new(),
+            properties: Vec::new(),
+            left_out: false,
+        })
     }
 
     fn is_good(cache: &mut Cache, token: &str) -> bool {

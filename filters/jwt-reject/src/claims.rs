@@ -25,6 +25,27 @@ pub struct ClaimHeader {
     /// The header.
     pub header: HeaderName,
     /// The claim.
+    pub claim: ClaimText,
+}
+
+/// A property of the request that a claim is written to.
+#[derive(Debug, Clone)]
+pub struct ClaimProperty {
+    /// Its name, which begins with [`ClaimProperty::PREFIX`].
+    pub name: String,
+    /// The claim.
+    pub claim: ClaimText,
+}
+
+impl ClaimProperty {
+    /// What the names of all these properties begin with.
+    pub const PREFIX: &str = "foregate.jwt.";
+}
+
+/// A claim, and how it is written as text.
+#[derive(Debug, Clone)]
+pub struct ClaimText {
+    /// The claim.
     pub path: ClaimPath,
     /// Whether an array of scalars is written as JSON, as objects and other arrays are; else its
     /// items are joined by commas.
@@ -84,9 +105,9 @@ fn any_value(claim: &Value, split: bool, mut matches: impl FnMut(&[u8]) -> bool)
     }
 }
 
-impl ClaimHeader {
-    /// The header's value; `None` where the claim is absent or null, `Err` where it cannot be a
-    /// header's: a control character in it would end the line.
+impl ClaimText {
+    /// The text, fit for a header's value; `None` where the claim is absent or null, `Err` where it is not
+    /// fit: a control character in it would end the line.
     pub fn value(&self, claims: &Map<String, Value>) -> Option<Result<HeaderValue, ()>> {
         let claim = self.path.find(claims)?;
         let text = match claim {
@@ -199,12 +220,8 @@ mod tests {
             ("none", false, None),
         ];
         for (name, arrays_as_json, expected) in rows {
-            let header = ClaimHeader {
-                header: HeaderName::from_static("x"),
-                path: ClaimPath::new(name),
-                arrays_as_json,
-            };
-            let got = header.value(&claims());
+            let text = ClaimText { path: ClaimPath::new(name), arrays_as_json };
+            let got = text.value(&claims());
             let got =
                 got.map(|value| value.map(|value| String::from_utf8(value.as_bytes().to_vec()).unwrap()));
             assert_eq!(got, expected.map(|value| value.map(str::to_owned)), "{name}");

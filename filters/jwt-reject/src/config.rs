@@ -1,5 +1,6 @@
 //! The configuration: read from JSON, checked, and made into what the filter works with.
 
+mod keys;
 mod provider;
 mod requirement;
 
@@ -9,6 +10,9 @@ use filter_api::HeaderName;
 use filter_api::config::{ConfigErrors, Node, Object, Problem, read};
 use filter_api::matcher::RequestMatcher;
 
+use crate::budget::Budget;
+
+pub use keys::Keys;
 pub use provider::Provider;
 pub(crate) use requirement::bit;
 pub use requirement::{Requirement, Tokens, Tree};
@@ -33,6 +37,10 @@ pub struct Config {
     pub max_token_bytes: usize,
     /// What a refused request is answered with.
     pub refusal: Refusal,
+    /// How many signatures may be checked in the module.
+    pub budget: Budget,
+    /// All providers, each once.
+    pub providers: Vec<Rc<Provider>>,
     /// Every header that some provider writes; clients' copies of them are removed.
     pub written_headers: Vec<HeaderName>,
 }
@@ -86,6 +94,7 @@ impl Config {
             let bypass_cors_preflight = flag("bypass_cors_preflight");
             let max_tokens = number("max_tokens", 4, 1, 64);
             let max_token_bytes = number("max_token_bytes", 8192, 64, 65_536);
+            let checks = number("max_vm_verifications_per_second", 500, 1, 1_000_000);
             let mut refusal = read_refusal(root);
             let (providers, rules) = (providers?, rules?);
             let read = providers.iter().filter_map(|(_, provider)| provider.as_deref());
@@ -103,6 +112,8 @@ impl Config {
                 max_tokens: usize::try_from(max_tokens?).ok()?,
                 max_token_bytes: usize::try_from(max_token_bytes?).ok()?,
                 refusal,
+                budget: Budget::per_second(checks?),
+                providers: providers.into_iter().filter_map(|(_, provider)| provider).collect(),
             })
         })
     }

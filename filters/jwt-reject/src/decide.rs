@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use filter_api::matcher::{PathView, Selected, select};
 use filter_api::{
-    CounterSet, Effects, Fact, Filter, Head, HeaderName, HeaderOp, HeaderValue, Host, Level, LogLine, Outcome,
+    CounterSet, Effects, Fact, Filter, Head, HeaderName, HeaderOp, HeaderValue, Host, Level, LogLine,
+    Outcome, Property, Waiting,
 };
 use serde_json::Value;
 
@@ -14,14 +15,30 @@ use crate::answer;
 use crate::cache::{Good, Memory};
 use crate::config::{Config, Provider, Requirement, Rule, Tokens, bit};
 use crate::locate::{self, Found};
-use crate::reason::{Allowed, CLAIMS_NOT_FORWARDED, CacheResult, CheckedBy, Reason};
+use crate::reason::{Allowed, CLAIMS_NOT_FORWARDED, CacheResult, CheckedBy, Reason, WAITED};
+use crate::remote::Remote;
 use crate::token::Claims;
-use crate::verify::{Observer, Unverified, check_time};
+use crate::verify::{Means, Observer, Unverified, check_time};
 
 /// Decides about a request.
 pub(crate) fn outcome(config: &Config, head: &impl Head, host: &impl Host) -> Outcome {
-    let mut request = Request { config, head, host, effects: Effects::default(), claim_headers: Vec::new() };
-    match request.decide() {
+    let mut request = Request {
+        config,
+        head,
+        host,
+        effects: Effects::default(),
+        claim_headers: Vec::new(),
+        properties: Vec::new(),
+        wait: None,
+    };
+    let verdict = request.decide();
+    // What keys that are to come cannot change is said at once.
+    let depends_on_keys =
+        matches!(verdict, Err(Reason::JwksUnavailable | Reason::KeyNotFound) | Ok(Allowed::Failed));
+    if depends_on_keys && let Some(until) = request.wait {
+        return request.hold(until);
+    }
+    match verdict {
         Ok(allowed) => request.allow(allowed),
         Err(reason) => request.refuse(reason),
     }
@@ -36,6 +53,10 @@ struct Request<'r, H, T> {
     effects: Effects,
     /// What verified tokens say, as headers.
     claim_headers: Vec<HeaderOp>,
+    /// What they say, as properties.
+    properties: Vec<Property>,
+    /// Until when it is worth waiting for keys that a token needs.
+    wait: Option<u64>,
 }
 
 /// What was found out about a token.
@@ -105,6 +126,7 @@ impl<H: Head, T: Host> Request<'_, H, T> {
             Some(_) => {
                 self.effects.facts.clear();
                 self.claim_headers.clear();
+                self.properties.clear();
                 Ok(Allowed::Failed)
             }
         }
@@ -131,6 +153,7 @@ impl<H: Head, T: Host> Request<'_, H, T> {
                     verified |= bit(place);
                     stays &= provider.forward;
                     self.claim_headers.extend(good.headers.iter().cloned());
+                    self.properties.extend(good.properties.iter().cloned());
                     if good.left_out {
                         self.effects.counters.add(CLAIMS_NOT_FORWARDED);
                     }
@@ -178,7 +201,27 @@ impl<H: Head, T: Host> Request<'_, H, T> {
         if several && policy.issuer.as_deref().is_some_and(|own| unverified.issuer() != Some(own)) {
             return Ok(None);
         }
-        let verified = unverified.verify(policy, &provider.keys, self.host, &mut Counting(counters));
+        let means = Means { host: self.host, budget: &self.config.budget };
+        let keys = provider.keys.current();
+        let verified = match &keys {
+            Some(keys) => unverified.verify_within(policy, keys, &means, &mut Counting(counters)),
+            None => Err(Reason::JwksUnavailable),
+        };
+        let verified = match (verified, provider.keys.remote()) {
+            (Err(reason @ (Reason::KeyNotFound | Reason::JwksUnavailable)), Some(remote)) => {
+                // A key that is there and does not fit is not to come.
+                let known = |id: &str| keys.as_ref().is_some_and(|keys| keys.has_key_named(id));
+                if unverified.key_id().is_some_and(known) {
+                    return Err(reason);
+                }
+                // Nobody need wait for a key, nor fetch any, for a token that is refused all the same.
+                unverified.verify_without_keys(policy, self.host).and_then(|()| {
+                    self.ask_for_keys(remote);
+                    Err(reason)
+                })
+            }
+            (verified, _) => verified,
+        };
         let good = match verified {
             Ok(()) => {
                 let payload = unverified.payload();
@@ -189,12 +232,30 @@ impl<H: Head, T: Host> Request<'_, H, T> {
             Err(reason) => return Err(reason),
         };
         if let Some(key) = key {
+            let counters = &mut self.effects.counters;
             counters.add(CacheResult::Miss.counter());
             if provider.cache.borrow_mut().add(key, token, good.clone()) {
                 counters.add(CacheResult::Evicted.counter());
             }
         }
         good.map(Some).ok_or(Reason::SignatureWrong)
+    }
+
+    /// Asks for keys that are not there, and notes until when they may be waited for.
+    fn ask_for_keys(&mut self, remote: &Remote) {
+        let now = self.host.moment().unix_nanos;
+        let coming = remote.ask(now);
+        let since = match self.host.waiting() {
+            // In shadow mode nobody is kept waiting.
+            _ if self.config.shadow || !coming => return,
+            Waiting::Never => return,
+            Waiting::NotYet => now,
+            Waiting::Since(since) => since,
+        };
+        let until = since.saturating_add(remote.patience());
+        if now < until {
+            self.wait = Some(self.wait.map_or(until, |other| other.max(until)));
+        }
     }
 
     /// The operations that take out what a client may have sent in place of our own headers.
@@ -218,14 +279,23 @@ impl<H: Head, T: Host> Request<'_, H, T> {
 
     fn allow(self, allowed: Allowed) -> Outcome {
         let mut headers = self.removed_copies();
-        let Self { config, mut effects, claim_headers, .. } = self;
+        let Self { config, mut effects, claim_headers, properties, .. } = self;
         effects.counters.add(allowed.counter());
         if !config.shadow {
             headers.append(&mut effects.headers);
             headers.extend(claim_headers);
+            effects.properties = properties;
         }
         effects.headers = headers;
         Outcome::Continue(effects)
+    }
+
+    fn hold(self, until: u64) -> Outcome {
+        let mut counters = CounterSet::default();
+        if self.host.waiting() == Waiting::NotYet {
+            counters.add(WAITED);
+        }
+        Outcome::Wait(until, Effects { counters, ..Effects::default() })
     }
 
     fn refuse(self, reason: Reason) -> Outcome {
@@ -271,14 +341,22 @@ impl Provider {
             }
         }
         for claim in &self.claim_headers {
-            match claim.value(&claims.json) {
+            match claim.claim.value(&claims.json) {
                 Some(Ok(value)) => headers.push(HeaderOp::Set(claim.header.clone(), value)),
                 Some(Err(())) => left_out = true,
                 None => {}
             }
         }
+        let mut properties = Vec::new();
+        for property in &self.claim_properties {
+            match property.claim.value(&claims.json) {
+                Some(Ok(value)) => properties.push(Property { name: property.name.clone().into(), value }),
+                Some(Err(())) => left_out = true,
+                None => {}
+            }
+        }
         let Claims { json, expires, not_before, .. } = claims;
-        Good { expires, not_before, claims: Arc::new(Value::Object(json)), headers, left_out }
+        Good { expires, not_before, claims: Arc::new(Value::Object(json)), headers, properties, left_out }
     }
 }
 

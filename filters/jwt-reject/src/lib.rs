@@ -14,7 +14,8 @@
 //! Client copies of those headers are removed from every request, whichever way it goes. In shadow
 //! mode nothing else is changed, and what would be refused is counted, logged, and passes.
 //!
-//! Tokens seen before are remembered by each worker: see `cache`.
+//! Tokens seen before are remembered by each worker: see `cache`. Keys that are fetched come in behind the
+//! requests' backs: see [`remote`]. Until they have come, a request that needs them waits or is refused.
 //!
 //! Entry points: [`JwtReject`] (the filter), [`verify`] (the checks), [`keys`] (reading keys),
 //! [`config`] (the configuration), [`reason`] (why a request is refused).
@@ -23,6 +24,7 @@
 
 pub mod algorithm;
 mod answer;
+pub mod budget;
 mod cache;
 pub mod claims;
 pub mod config;
@@ -31,14 +33,18 @@ pub mod deny;
 pub mod keys;
 pub mod locate;
 pub mod reason;
+pub mod remote;
 mod signature;
 pub mod token;
 pub mod verify;
 
 use filter_api::config::ConfigErrors;
-use filter_api::{Callback, Configured, Facts, Filter, Head, Host, OnHostFailure, Outcome};
+use filter_api::{
+    Background, Callback, Configured, Facts, Fetched, Filter, Head, Host, OnHostFailure, Outcome, Work,
+};
 
 use crate::config::Config;
+use crate::remote::Remote;
 
 /// The filter.
 #[derive(Debug)]
@@ -48,7 +54,8 @@ pub struct JwtReject {
 
 impl Filter for JwtReject {
     const NAME: &'static str = "jwt_reject";
-    const CALLBACKS: &'static [Callback] = &[Callback::RequestHeaders, Callback::Tick];
+    const CALLBACKS: &'static [Callback] =
+        &[Callback::RequestHeaders, Callback::Tick, Callback::HttpCallResponse];
     // A request that could not be looked at must not get past.
     const ON_HOST_FAILURE: OnHostFailure = OnHostFailure::Refuse;
     const COUNTERS: &'static [&'static str] = reason::COUNTERS;
@@ -60,6 +67,34 @@ impl Filter for JwtReject {
 
     fn on_request(&self, head: &impl Head, host: &impl Host, _: &Facts) -> Outcome {
         decide::outcome(&self.config, head, host)
+    }
+
+    fn on_start(&self, background: &impl Background) -> Work {
+        self.with_remote_keys(|remote| Some(remote.start(background)))
+    }
+
+    fn on_tick(&self, background: &impl Background) -> Work {
+        self.with_remote_keys(|remote| Some(remote.tick(background)))
+    }
+
+    fn on_fetched(&self, fetched: Fetched<'_>, background: &impl Background) -> Work {
+        self.with_remote_keys(|remote| remote.fetched(&fetched, background))
+    }
+}
+
+impl JwtReject {
+    /// Takes a step with each remote set of keys. Other keys: what was found out by the old ones is forgotten.
+    fn with_remote_keys(&self, step: impl Fn(&Remote) -> Option<Work>) -> Work {
+        let mut work = Work::default();
+        for provider in &self.config.providers {
+            let Some(remote) = provider.keys.remote() else { continue };
+            let before = remote.version();
+            work.add(step(remote).unwrap_or_default());
+            if remote.version() != before {
+                provider.cache.borrow_mut().clear();
+            }
+        }
+        work
     }
 }
 

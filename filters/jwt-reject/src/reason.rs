@@ -124,6 +124,13 @@ macro_rules! reasons {
             "cache.result.forged",
             "cache.result.miss",
             "cache_evictions",
+            "requests_waited",
+            "jwks_fetches.result.new_keys",
+            "jwks_fetches.result.not_modified",
+            "jwks_fetches.result.no_response",
+            "jwks_fetches.result.bad_status",
+            "jwks_fetches.result.too_large",
+            "jwks_fetches.result.unusable",
         ];
     };
 }
@@ -204,6 +211,10 @@ reasons! {
     TokenRevoked "token_revoked", Some(Claims), 401, "Jwt is revoked";
     /// The signature is wrong.
     SignatureWrong "signature_wrong", Some(Signature), 401, "Jwt verification fails";
+    /// The keys have not been fetched yet, or those that were are too old.
+    JwksUnavailable "jwks_unavailable", Some(Key), 503, "Jwks remote fetch is failed";
+    /// More signatures to check in the module than `max_vm_verifications_per_second`.
+    Overloaded "overloaded", Some(Signature), 503, "Too many Jwts to verify";
     /// No rule is for this request.
     NoRuleMatched "no_rule_matched", None, 401, "No rule allows this request";
     /// Which rule is for this request depends on how its path is read.
@@ -241,7 +252,7 @@ const WAYS: u8 = 6;
 
 const REASONS: u8 = {
     let reasons = Reason::ALL.len();
-    assert!(2 * reasons + WAYS as usize + 7 == COUNTERS.len(), "a counter for each");
+    assert!(2 * reasons + WAYS as usize + 14 == COUNTERS.len(), "a counter for each");
     assert!(COUNTERS.len() <= CounterSet::MOST, "no more than a set holds");
     #[allow(clippy::cast_possible_truncation)] // asserted just above
     {
@@ -260,9 +271,14 @@ impl Reason {
         Counter(REASONS.saturating_add(self as u8))
     }
 
-    /// Whether the refusal is about a token that was there, rather than about its absence.
+    /// Whether the refusal is about a token that was there, rather than about its absence or about us.
     pub fn is_about_a_token(self) -> bool {
-        self.check().is_some() && self != Self::TokenMissing
+        self.check().is_some() && self != Self::TokenMissing && !self.is_ours()
+    }
+
+    /// Whether the refusal speaks of the gateway's state, not of what the request holds.
+    pub const fn is_ours(self) -> bool {
+        self.status() >= 500
     }
 }
 
@@ -304,6 +320,34 @@ impl CacheResult {
     }
 }
 
+/// The counter of requests that were held for a while.
+pub(crate) const WAITED: Counter = Counter(CacheResult::Evicted.counter().0.saturating_add(1));
+
+/// What became of a fetch of keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FetchResult {
+    /// It brought other keys than there were.
+    NewKeys,
+    /// It brought those that there were, or that they are still right.
+    NotModified,
+    /// It could not be started, or the response broke off.
+    NoResponse,
+    /// The response had another status than 200. Envoy's own are among them: 503 where it could not connect,
+    /// 504 where there was no response in time.
+    BadStatus,
+    /// It had more bytes than allowed.
+    TooLarge,
+    /// It was no set of keys, or one without a usable key.
+    Unusable,
+}
+
+impl FetchResult {
+    /// The counter of fetches with this result.
+    pub(crate) const fn counter(self) -> Counter {
+        Counter(WAITED.0.saturating_add(1).saturating_add(self as u8))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -315,7 +359,8 @@ mod tests {
             assert_eq!(name(reason.counter()), format!("refused.reason.{}", reason.label()));
             assert_eq!(name(reason.shadow_counter()), format!("shadow_refused.reason.{}", reason.label()));
             assert_eq!(reason.details(), format!("jwt_reject{{{}}}", reason.label()));
-            assert!(matches!(reason.status(), 401 | 403), "{reason:?}");
+            let statuses: &[u16] = if reason.is_ours() { &[503] } else { &[401, 403] };
+            assert!(statuses.contains(&reason.status()), "{reason:?}");
         }
         assert_eq!(name(Allowed::Verified.counter()), "allowed.reason.verified");
         assert_eq!(name(Allowed::NoRequirement.counter()), "allowed.reason.no_requirement");
@@ -330,5 +375,12 @@ mod tests {
         assert_eq!(name(CacheResult::Forged.counter()), "cache.result.forged");
         assert_eq!(name(CacheResult::Miss.counter()), "cache.result.miss");
         assert_eq!(name(CacheResult::Evicted.counter()), "cache_evictions");
+        assert_eq!(name(WAITED), "requests_waited");
+        assert_eq!(name(FetchResult::NewKeys.counter()), "jwks_fetches.result.new_keys");
+        assert_eq!(name(FetchResult::NotModified.counter()), "jwks_fetches.result.not_modified");
+        assert_eq!(name(FetchResult::NoResponse.counter()), "jwks_fetches.result.no_response");
+        assert_eq!(name(FetchResult::BadStatus.counter()), "jwks_fetches.result.bad_status");
+        assert_eq!(name(FetchResult::TooLarge.counter()), "jwks_fetches.result.too_large");
+        assert_eq!(name(FetchResult::Unusable.counter()), "jwks_fetches.result.unusable");
     }
 }

@@ -77,6 +77,7 @@ fn verdict(filter: &JwtReject, head: &HeadMap) -> &'static str {
             assert_eq!(reply.details, format!("jwt_reject{{{label}}}"));
             label
         }
+        Outcome::Wait(..) => "wait",
     }
 }
 
@@ -796,7 +797,10 @@ fn other_configurations_that_are_refused() {
             with(&["rules"], json!([{"match": {}, "requires": {}}])),
             "one of `provider_name`, `requires_any`, `requires_all`, `none`",
         ),
-        (with(&["providers", "main", "local_jwks"], json!(null)), "`local_jwks` is missing"),
+        (
+            with(&["providers", "main", "local_jwks"], json!(null)),
+            "one of `local_jwks`, `remote_jwks` is missing",
+        ),
         (with(&["providers", "main", "local_jwks"], json!({"filename": "x"})), "a module cannot read files"),
         (with(&["providers", "main", "local_jwks"], mixed), "has secrets and public keys in one set"),
         (with(&["providers", "main", "max_lifetime"], json!("5m")), "is not a duration"),

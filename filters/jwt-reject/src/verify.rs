@@ -6,12 +6,15 @@
 //!
 //! The first that fails is the reason. `foregate jwt check` runs this very code, and learns each
 //! step through an [`Observer`].
+//!
+//! Where there are no keys, all else is looked at all the same: what is refused anyway need not wait for them.
 
 use filter_api::Host;
 use filter_api::config::StringMatcher;
 use serde_json::{Map, Value};
 
 use crate::algorithm::Algorithm;
+use crate::budget::Budget;
 use crate::claims::RequiredClaim;
 use crate::deny::Deny;
 use crate::keys::{Key, KeySet};
@@ -79,6 +82,15 @@ pub trait Observer {
 /// Learns nothing.
 impl Observer for () {}
 
+/// What signatures are checked with.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Means<'m, H> {
+    /// Whoever checks what the host can.
+    pub(crate) host: &'m H,
+    /// How much of the rest may be checked here.
+    pub(crate) budget: &'m Budget,
+}
+
 /// A token that was read but not yet believed. Which provider it is for can be seen from it.
 #[derive(Debug, Clone)]
 pub struct Unverified<'a> {
@@ -114,6 +126,11 @@ impl<'a> Unverified<'a> {
         self.claims.issuer()
     }
 
+    /// `kid`, unverified.
+    pub fn key_id(&self) -> Option<&str> {
+        self.header.key_id()
+    }
+
     /// The claims: to be believed once [`Unverified::verify`] said so.
     pub fn into_claims(self) -> Claims {
         self.claims
@@ -130,8 +147,42 @@ impl<'a> Unverified<'a> {
         host: &impl Host,
         observer: &mut impl Observer,
     ) -> Result<(), Reason> {
+        self.verify_within(policy, keys, &Means { host, budget: &Budget::unlimited() }, observer)
+    }
+
+    /// Takes them within a budget.
+    ///
+    /// # Errors
+    /// The first check that failed, or that the budget is spent.
+    pub(crate) fn verify_within(
+        &self,
+        policy: &Policy,
+        keys: &KeySet,
+        means: &Means<'_, impl Host>,
+        observer: &mut impl Observer,
+    ) -> Result<(), Reason> {
         allowed_header(&self.header, policy, observer)?;
         let candidates = candidates(&self.header, keys, observer)?;
+        self.check_claims(policy, means.host, observer)?;
+        check_signature(&self.parts, &self.header, self.padding, candidates, means, observer)
+    }
+
+    /// Takes the steps that need no key.
+    ///
+    /// # Errors
+    /// The first check that failed.
+    pub(crate) fn verify_without_keys(&self, policy: &Policy, host: &impl Host) -> Result<(), Reason> {
+        allowed_header(&self.header, policy, &mut ())?;
+        self.check_claims(policy, host, &mut ())
+    }
+
+    /// Takes steps 6 to 10.
+    fn check_claims(
+        &self,
+        policy: &Policy,
+        host: &impl Host,
+        observer: &mut impl Observer,
+    ) -> Result<(), Reason> {
         check_time(self.claims.expires, self.claims.not_before, policy, host)?;
         observer.passed(Check::Time);
         check_issuer(&self.claims, policy)?;
@@ -142,7 +193,7 @@ impl<'a> Unverified<'a> {
         observer.passed(Check::Subject);
         check_claims(&self.claims, policy)?;
         observer.passed(Check::Claims);
-        check_signature(&self.parts, &self.header, self.padding, candidates, host, observer)
+        Ok(())
     }
 }
 
@@ -158,11 +209,12 @@ pub fn signature_only(
     host: &impl Host,
     observer: &mut impl Observer,
 ) -> Result<(), Reason> {
+    let means = Means { host, budget: &Budget::unlimited() };
     let (parts, header) = read_header(token, policy.padding, observer)?;
     decode_base64url(parts.payload, policy.padding).ok_or(Reason::PayloadNotBase64url)?;
     allowed_header(&header, policy, observer)?;
     let candidates = candidates(&header, keys, observer)?;
-    check_signature(&parts, &header, policy.padding, candidates, host, observer)
+    check_signature(&parts, &header, policy.padding, candidates, &means, observer)
 }
 
 fn read_header<'a>(
@@ -274,19 +326,19 @@ fn check_signature<'k>(
     parts: &Parts<'_>,
     header: &Header,
     padding: Padding,
-    mut candidates: impl Iterator<Item = &'k Key>,
-    host: &impl Host,
+    candidates: impl Iterator<Item = &'k Key>,
+    means: &Means<'_, impl Host>,
     observer: &mut impl Observer,
 ) -> Result<(), Reason> {
     let bytes = decode_base64url(parts.signature, padding).ok_or(Reason::SignatureNotBase64url)?;
-    let good = candidates.any(|key| {
-        let (good, by) = signature::check(key, header.algorithm, parts.signed.as_bytes(), &bytes, host);
+    for key in candidates {
+        let (good, by) = signature::check(key, header.algorithm, parts.signed.as_bytes(), &bytes, means)
+            .ok_or(Reason::Overloaded)?;
         observer.checked_signature(by);
-        good
-    });
-    if !good {
-        return Err(Reason::SignatureWrong);
+        if good {
+            observer.passed(Check::Signature);
+            return Ok(());
+        }
     }
-    observer.passed(Check::Signature);
-    Ok(())
+    Err(Reason::SignatureWrong)
 }

@@ -1,6 +1,7 @@
 //! Tokens and keys for the cases of filters that look at JWTs: what a case file says of them, made
 //! into the real thing.
 
+pub(crate) mod issuer;
 pub(crate) mod keys;
 pub(crate) mod token;
 

@@ -6,11 +6,13 @@
 mod case;
 mod expect;
 mod gateway;
+mod load;
 mod runner;
 mod text;
 
 pub(crate) use case::Cases;
 pub(crate) use gateway::{Gateway, SOON, as_string_value, hcm_mut};
+pub(crate) use load::{Load, Next};
 pub(crate) use runner::check_file;
 
 use serde_json::Value;

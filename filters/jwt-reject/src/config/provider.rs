@@ -9,9 +9,9 @@ use filter_api::config::{Node, Object, StringMatcher};
 
 use crate::algorithm::Algorithm;
 use crate::cache::Cache;
-use crate::claims::{ClaimHeader, ClaimPath, RequiredClaim};
+use crate::claims::{ClaimHeader, ClaimPath, ClaimProperty, ClaimText, RequiredClaim};
+use crate::config::keys::{self, Keys};
 use crate::deny::{ALWAYS, Deny};
-use crate::keys::KeySet;
 use crate::locate::{HeaderLocation, Locations, Prefix};
 use crate::token::{Padding, numeric_date};
 use crate::verify::Policy;
@@ -24,7 +24,7 @@ pub struct Provider {
     /// Which tokens are accepted.
     pub policy: Policy,
     /// The keys that they are signed with.
-    pub keys: KeySet,
+    pub keys: Keys,
     /// Where they are.
     pub locations: Locations,
     /// Whether they stay in the request.
@@ -33,6 +33,8 @@ pub struct Provider {
     pub payload_header: Option<(HeaderName, bool)>,
     /// The headers that claims of a verified token are written to.
     pub claim_headers: Vec<ClaimHeader>,
+    /// The properties of the request that claims of a verified token are written to.
+    pub claim_properties: Vec<ClaimProperty>,
     /// What this worker remembers of tokens.
     pub(crate) cache: RefCell<Cache>,
 }
@@ -51,8 +53,8 @@ impl Provider {
         }
         let flag = |name| object.get(name).and_then(|node| node.bool()).unwrap_or(false);
         let allow_weak = flag("allow_weak_keys");
-        let keys = object.required("local_jwks").and_then(|node| read_local_jwks(&node, allow_weak));
         let listed = object.get("algorithms").map(|node| (read_algorithms(&node), node));
+        let keys = keys::read(&object, allow_weak, listed.is_some());
         let policy = Policy {
             issuer: object.get("issuer").and_then(|node| node.filled_string()).map(str::to_owned),
             audiences: object
@@ -83,9 +85,12 @@ impl Provider {
         let payload_header =
             payload_header.and_then(|node| read_written_header(&node)).map(|name| (name, pad));
         let claim_headers = read_list(&object, "claim_to_headers", read_claim_header);
+        let claim_properties = read_list(&object, "claim_to_properties", read_claim_property);
         object.finish();
         let keys = keys?;
-        check_algorithms(node, listed, &keys);
+        if let Keys::Local(keys) = &keys {
+            check_algorithms(node, listed, keys);
+        }
         if policy.issuer.is_none() && policy.audiences.is_empty() {
             node.warning(
                 "neither issuer nor audiences are set: any token that these keys sign is accepted, \
@@ -100,6 +105,7 @@ impl Provider {
             forward,
             payload_header,
             claim_headers,
+            claim_properties,
             cache,
         })
     }
@@ -120,30 +126,6 @@ fn read_cache(object: &Object<'_>) -> Cache {
     let number =
         |number: Option<u64>| number.and_then(|number| usize::try_from(number).ok()).unwrap_or_default();
     Cache::new(number(tokens), number(bytes))
-}
-
-fn read_local_jwks(node: &Node<'_>, allow_weak: bool) -> Option<KeySet> {
-    let object = node.object()?;
-    if let Some(filename) = object.get("filename") {
-        filename.error("a module cannot read files; paste the file's text as inline_string");
-    }
-    let inline = object.required("inline_string");
-    object.finish();
-    let inline = inline?;
-    match KeySet::parse(inline.string()?, allow_weak) {
-        Ok((keys, skipped)) => {
-            for key in &skipped {
-                inline.warning(format!("{key}; the key is passed over"));
-            }
-            Some(keys)
-        }
-        Err(errors) => {
-            for error in &errors {
-                inline.error(error.to_string());
-            }
-            None
-        }
-    }
 }
 
 fn read_algorithms(node: &Node<'_>) -> Vec<Algorithm> {
@@ -167,7 +149,7 @@ fn read_algorithms(node: &Node<'_>) -> Vec<Algorithm> {
 
 /// Secrets beside public keys invite a token signed with a public key taken for a secret. The
 /// key's type is checked anyway; the configuration must say that the mixture is meant.
-fn check_algorithms(node: &Node<'_>, listed: Option<(Vec<Algorithm>, Node<'_>)>, keys: &KeySet) {
+fn check_algorithms(node: &Node<'_>, listed: Option<(Vec<Algorithm>, Node<'_>)>, keys: &crate::keys::KeySet) {
     match listed {
         None if keys.mixes_secrets_and_public_keys() => {
             node.error("has secrets and public keys in one set; separate them, or list the algorithms");
@@ -269,17 +251,50 @@ fn read_claim_header(node: &Node<'_>) -> Option<ClaimHeader> {
     let object = node.object()?;
     let header = object.required("header_name").and_then(|node| read_written_header(&node));
     let claim = object.required("claim_name").and_then(|node| node.filled_string());
-    let array = object.get("array");
+    let arrays_as_json = read_arrays(&object);
     object.finish();
-    let arrays_as_json = array.and_then(|node| {
+    Some(ClaimHeader { header: header?, claim: ClaimText { path: ClaimPath::new(claim?), arrays_as_json } })
+}
+
+/// How arrays are written: true for JSON.
+fn read_arrays(object: &Object<'_>) -> bool {
+    let choice = object.get("array").and_then(|node| {
         let word = node.string()?;
         if !matches!(word, "joined" | "json") {
             node.error(format!("{word:?} must be joined or json"));
         }
         Some(word == "json")
     });
-    let arrays_as_json = arrays_as_json.unwrap_or(false);
-    Some(ClaimHeader { header: header?, path: ClaimPath::new(claim?), arrays_as_json })
+    choice.unwrap_or(false)
+}
+
+/// The name of a claim, or `{claim_name, property_name, array}`.
+fn read_claim_property(node: &Node<'_>) -> Option<ClaimProperty> {
+    let (claim, property, arrays_as_json) = if node.value().is_string() {
+        (node.filled_string()?, None, false)
+    } else {
+        let object = node.object()?;
+        let claim = object.required("claim_name").and_then(|node| node.filled_string());
+        let property = object.get("property_name");
+        let arrays_as_json = read_arrays(&object);
+        object.finish();
+        (claim?, property, arrays_as_json)
+    };
+    let place = property.as_ref().unwrap_or(node);
+    let name = match &property {
+        Some(property) => property.filled_string()?,
+        None => claim,
+    };
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
+    if !name.bytes().all(plain) {
+        // Envoy's %FILTER_STATE(NAME:FORMAT)% could not name it.
+        place.error(format!(
+            "{name:?} cannot name a property; give a property_name of letters, digits, \".\", \"_\" and \"-\""
+        ));
+        return None;
+    }
+    let claim = ClaimText { path: ClaimPath::new(claim), arrays_as_json };
+    Some(ClaimProperty { name: format!("{}{name}", ClaimProperty::PREFIX), claim })
 }
 
 /// A header that the filter writes: none that makes the request another one.

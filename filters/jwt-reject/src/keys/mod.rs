@@ -146,6 +146,11 @@ impl KeySet {
         })
     }
 
+    /// Whether a key has this `kid`, whatever it is for.
+    pub fn has_key_named(&self, id: &str) -> bool {
+        self.keys.iter().any(|key| key.id.as_deref() == Some(id))
+    }
+
     /// How many keys there are.
     pub fn len(&self) -> usize {
         self.keys.len()

@@ -1,0 +1,241 @@
+//! The life of a VM, of a configuration and of a request: what the host calls.
+//!
+//! The entry points are our own rather than the SDK's: that one panics on a status that it does not expect,
+//! and its bookkeeping of contexts costs each request most of a microsecond.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use filter_api::{Facts, Fetched, Filter, Level, Outcome, Waiting, Work};
+
+use crate::ask::{Behind, CallResponse, Request};
+use crate::calls::{self, Failed};
+use crate::configuration;
+use crate::metrics::Metrics;
+use crate::pairs::PairsHead;
+use crate::perform::{self, Verdict};
+use crate::vm::Vm;
+
+/// How often the filter has its turn, and the log level is asked for. An operator who turns it up waits no
+/// longer than this.
+const TICK_MILLISECONDS: u32 = 1000;
+/// How often while there is something to wait for.
+const SOON_MILLISECONDS: u32 = 20;
+
+/// The most requests held at a time, in one worker. Those beyond do not wait.
+const MOST_WAITING: usize = 1000;
+
+const CONTINUE: u32 = 0;
+const PAUSE: u32 = 1;
+
+/// What lives in one VM.
+pub struct Module<F> {
+    vm: Vm,
+    /// The configurations that serve, or are no longer served from but have not ended, by the host's number.
+    roots: RefCell<Vec<(u32, Rc<Root<F>>)>>,
+    /// The stream made last, and the configuration that it is for. The host makes a stream and asks about
+    /// its request in one go, so nothing need be kept of any other.
+    newest: Cell<(u32, u32)>,
+    /// The requests held.
+    held: RefCell<Vec<Held<F>>>,
+}
+
+/// One configuration of the plugin.
+struct Root<F> {
+    number: u32,
+    filter: F,
+    metrics: Rc<Metrics>,
+    /// How often its timer fires; 0 where the host gives it none.
+    period: Cell<u32>,
+    /// Whether the host lets a stream be acted for that it is not calling for: without that, none can be held.
+    acts_for_streams: bool,
+}
+
+/// A request that waits.
+struct Held<F> {
+    stream: u32,
+    root: Rc<Root<F>>,
+    since: u64,
+    until: u64,
+}
+
+impl<F: Filter> Module<F> {
+    /// A module that nothing has happened in.
+    #[allow(clippy::new_without_default)] // it must be const
+    pub const fn new() -> Self {
+        Self {
+            vm: Vm::new(),
+            roots: RefCell::new(Vec::new()),
+            newest: Cell::new((0, 0)),
+            held: RefCell::new(Vec::new()),
+        }
+    }
+
+    /// `_initialize`: once a VM, before anything else.
+    pub fn start(&self) {
+        std::panic::set_hook(Box::new(|panic| calls::log(Level::Error, &format!("panic: {panic}"))));
+    }
+
+    /// `proxy_on_context_create`: for a configuration, with no root, and for each stream.
+    pub fn on_context_create(&self, context: u32, root: u32) {
+        if root != 0 {
+            self.newest.set((context, root));
+        }
+    }
+
+    /// `proxy_on_delete`.
+    pub fn on_delete(&self, context: u32) {
+        let mut held = self.held.borrow_mut();
+        if !held.is_empty() {
+            held.retain(|held| held.stream != context);
+        }
+        let mut roots = self.roots.borrow_mut();
+        if roots.iter().any(|(number, _)| *number == context) {
+            roots.retain(|(number, _)| *number != context);
+        }
+    }
+
+    /// `proxy_on_configure`. Returns whether the configuration can be used.
+    pub fn on_configure(&self, context: u32) -> bool {
+        self.vm.refresh_log_level();
+        let configured = match calls::plugin_configuration() {
+            Ok(bytes) => F::configure(&configuration::to_json(&bytes)),
+            Err(Failed(status)) => {
+                calls::log(Level::Error, &format!("{}: the host gave no configuration: {status}", F::NAME));
+                return false;
+            }
+        };
+        let configured = match configured {
+            Ok(configured) => configured,
+            Err(errors) => {
+                for problem in &errors.0 {
+                    calls::log(Level::Error, &format!("{}: configuration refused: {problem}", F::NAME));
+                }
+                return false;
+            }
+        };
+        for warning in &configured.warnings {
+            calls::log(Level::Warn, &format!("{}: configuration: {warning}", F::NAME));
+        }
+        let root = Rc::new(Root {
+            number: context,
+            filter: configured.filter,
+            metrics: Metrics::of::<F>(),
+            period: Cell::new(0),
+            acts_for_streams: calls::act_for(context).is_ok(),
+        });
+        let mut roots = self.roots.borrow_mut();
+        roots.retain(|(number, _)| *number != context);
+        roots.push((context, Rc::clone(&root)));
+        drop(roots);
+        let work = root.filter.on_start(&Behind(&self.vm));
+        self.after(&root, work);
+        true
+    }
+
+    /// `proxy_on_tick`.
+    pub fn on_tick(&self, context: u32) {
+        self.vm.refresh_log_level();
+        if let Some(root) = self.root(context) {
+            let work = root.filter.on_tick(&Behind(&self.vm));
+            self.after(&root, work);
+        }
+    }
+
+    /// `proxy_on_http_call_response`.
+    pub fn on_http_call_response(&self, context: u32, number: u32, headers: u32, body_length: usize) {
+        let Some(root) = self.root(context) else { return };
+        // The host tells of a call that failed as of a response without headers.
+        let response = if headers == 0 { None } else { CallResponse::read(body_length) };
+        let response = response.as_ref().map(|response| response as &dyn filter_api::Response);
+        let work = root.filter.on_fetched(Fetched { number, response }, &Behind(&self.vm));
+        self.after(&root, work);
+    }
+
+    /// `proxy_on_request_headers`. Returns whether the request goes on or stops.
+    pub fn on_request_headers(&self, stream: u32) -> u32 {
+        let (newest, root) = self.newest.get();
+        let root = if newest == stream { self.root(root) } else { None };
+        let verdict = match root {
+            Some(root) => self.decide(&root, stream, None),
+            // The host sends a request to a configuration that it was told is unusable.
+            None => Some(perform::failed::<F>("no_configuration")),
+        };
+        if verdict == Some(Verdict::Continue) { CONTINUE } else { PAUSE }
+    }
+
+    fn root(&self, number: u32) -> Option<Rc<Root<F>>> {
+        self.roots.borrow().iter().find(|(own, _)| *own == number).map(|(_, root)| Rc::clone(root))
+    }
+
+    /// Decides about a request, and performs it. Returns nothing where the request is held (on).
+    fn decide(&self, root: &Rc<Root<F>>, stream: u32, since: Option<u64>) -> Option<Verdict> {
+        let waiting = match since {
+            Some(since) => Waiting::Since(since),
+            None if root.period.get() != 0
+                && root.acts_for_streams
+                && self.held.borrow().len() < MOST_WAITING =>
+            {
+                Waiting::NotYet
+            }
+            None => Waiting::Never,
+        };
+        let host = Request::new(&self.vm, waiting);
+        let Ok(bytes) = calls::request_headers() else { return Some(perform::failed::<F>("host_failure")) };
+        let Ok(head) = PairsHead::parse(&bytes) else { return Some(perform::failed::<F>("host_failure")) };
+        match root.filter.on_request(&head, &host, &Facts::default()) {
+            Outcome::Continue(effects) => Some(perform::go_on::<F>(&root.metrics, effects)),
+            Outcome::Reply(reply, effects) => Some(perform::answer(&head, &root.metrics, &reply, effects)),
+            // A filter must not do this; holding the request for ever is what must not follow.
+            Outcome::Wait(..) if waiting == Waiting::Never => Some(perform::failed::<F>("cannot_wait")),
+            Outcome::Wait(until, effects) => {
+                perform::observe(&root.metrics, effects.counters, effects.log);
+                let since = since.unwrap_or(filter_api::Host::moment(&host).unix_nanos);
+                self.held.borrow_mut().push(Held { stream, root: Rc::clone(root), since, until });
+                set_period(root, SOON_MILLISECONDS);
+                None
+            }
+        }
+    }
+
+    /// What follows a step behind the scenes: counts, lines, requests that need wait no longer, and the next
+    /// step's time.
+    fn after(&self, root: &Rc<Root<F>>, work: Work) {
+        perform::observe(&root.metrics, work.counters, work.log);
+        if !self.held.borrow().is_empty() {
+            self.ask_again(root, work.resume);
+        }
+        let waits = self.held.borrow().iter().any(|held| Rc::ptr_eq(&held.root, root));
+        set_period(root, if waits || work.soon { SOON_MILLISECONDS } else { TICK_MILLISECONDS });
+    }
+
+    /// Asks again about the requests of this configuration, where it says so, and about all whose time is up.
+    fn ask_again(&self, root: &Rc<Root<F>>, resume: bool) {
+        let now = calls::unix_nanos().unwrap_or(u64::MAX);
+        let mut held = self.held.borrow_mut();
+        let (asked, rest) =
+            held.drain(..).partition(|held| held.until <= now || (resume && Rc::ptr_eq(&held.root, root)));
+        *held = rest;
+        drop(held);
+        let asked: Vec<Held<F>> = asked;
+        for held in asked {
+            // The stream may be gone: its client did not wait.
+            if calls::act_for(held.stream).is_err() {
+                continue;
+            }
+            let verdict = self.decide(&held.root, held.stream, Some(held.since));
+            if verdict == Some(Verdict::Continue) && calls::continue_request().is_err() {
+                // Nobody else will ever let it go on.
+                perform::failed::<F>("host_failure");
+            }
+        }
+        let _ = calls::act_for(root.number);
+    }
+}
+
+/// Has the host call `proxy_on_tick` this often.
+fn set_period<F>(root: &Root<F>, milliseconds: u32) {
+    if root.period.get() != milliseconds && calls::tick_every(milliseconds).is_ok() {
+        root.period.set(milliseconds);
+    }
+}

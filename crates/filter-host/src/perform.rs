@@ -1,0 +1,89 @@
+//! Performs what a filter decided: the one place where effects reach the host.
+
+use filter_api::{Effects, Filter, GrpcStatus, Head, HeaderOp, Level, LocalReply, OnHostFailure, Protocol};
+
+use crate::calls::{self, Failed};
+use crate::metrics::Metrics;
+
+/// What the host is to do with the request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// It goes on.
+    Continue,
+    /// It was answered.
+    Answered,
+}
+
+/// Applies the effects of a request that goes on, and says whether it does.
+pub(crate) fn go_on<F: Filter>(metrics: &Metrics, effects: Effects) -> Verdict {
+    let Effects { headers, counters, facts: _, properties, log } = effects;
+    observe(metrics, counters, log);
+    for operation in &headers {
+        let done = match operation {
+            HeaderOp::Set(name, value) => calls::set_request_header(name, value),
+            HeaderOp::Add(name, value) => calls::add_request_header(name, value),
+            HeaderOp::Remove(name) => calls::remove_request_header(name),
+        };
+        if done.is_err() {
+            return failed::<F>("host_failure");
+        }
+    }
+    for property in &properties {
+        // Who reads it finds it missing; nobody's request fails for that.
+        let _ = calls::set_property(&property.name, &property.value);
+    }
+    Verdict::Continue
+}
+
+/// Answers the request.
+pub(crate) fn answer(head: &impl Head, metrics: &Metrics, reply: &LocalReply, effects: Effects) -> Verdict {
+    observe(metrics, effects.counters, effects.log);
+    send(reply, Protocol::of(head))
+}
+
+/// Counts and logs.
+pub(crate) fn observe(
+    metrics: &Metrics,
+    counters: filter_api::CounterSet,
+    log: impl IntoIterator<Item = filter_api::LogLine>,
+) {
+    metrics.count(counters);
+    for line in log {
+        calls::log(line.level, &line.text);
+    }
+}
+
+fn send(reply: &LocalReply, protocol: Protocol) -> Verdict {
+    let grpc_status = match protocol {
+        // Envoy would make any other status into a plain 200 for a caller who expects HTTP.
+        Protocol::Http => -1,
+        Protocol::Grpc => reply.grpc_status as i32,
+    };
+    let sent =
+        calls::send_local_response(reply.status, &reply.details, &reply.body, &reply.headers, grpc_status);
+    if let Err(Failed(status)) = sent {
+        // Only a restriction of capabilities does this. Going on would let the request pass, and
+        // waiting would let it hang: a trap ends it with 503, as `failure_policy` says.
+        calls::log(Level::Error, &format!("the host refused proxy_send_local_response: {status}; allow it"));
+        std::process::abort();
+    }
+    Verdict::Answered
+}
+
+/// What the filter's policy says where the host failed it.
+pub(crate) fn failed<F: Filter>(what: &'static str) -> Verdict {
+    calls::log(Level::Error, &format!("{}: {what}", F::NAME));
+    match F::ON_HOST_FAILURE {
+        OnHostFailure::Pass => Verdict::Continue,
+        OnHostFailure::Refuse => {
+            let reply = LocalReply {
+                status: 503,
+                grpc_status: GrpcStatus::Unavailable,
+                details: format!("{}{{{what}}}", F::NAME).into(),
+                headers: Vec::new(),
+                body: "".into(),
+            };
+            send(&reply, Protocol::Http)
+        }
+    }
+}

@@ -1,0 +1,549 @@
+//! Keys that are fetched, from a server that serves them well or badly: nobody hangs, nobody is refused who
+//! should not be, nobody passes who should not, and the server is asked no more often than it must be.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use real_envoy::client::{self, Client, Http, Request};
+use real_envoy::{Config, Update};
+use serde_json::{Value, json};
+
+use super::JWT_REJECT;
+use crate::jwt;
+use crate::jwt::issuer::{Answer, Issuer};
+use crate::suite::{Gateway, Load, Next, SOON, hcm_mut};
+
+/// The configuration with keys from this server; `settings` are members of `remote_jwks`.
+fn with_remote_keys(config: Config, issuer: SocketAddr, settings: &Value) -> anyhow::Result<Config> {
+    let mut remote = json!({
+        "http_uri": { "uri": "http://issuer.example/keys?v=1", "cluster": "issuer", "timeout": "2s" },
+        "min_refetch_interval": "1s",
+    });
+    for (name, value) in settings.as_object().context("settings")? {
+        remote[name] = value.clone();
+    }
+    let plugin = json!({
+        "providers": { "main": {
+            "issuer": "https://issuer.example", "audiences": ["api"], "remote_jwks": remote,
+        } },
+        "rules": [
+            { "match": { "prefix": "/open" }, "requires": "none" },
+            { "match": { "prefix": "/lenient" }, "requires": "allow_missing_or_failed" },
+            { "match": { "prefix": "/" }, "requires": { "provider_name": "main" } },
+        ],
+    });
+    let (host, port) = (issuer.ip().to_string(), issuer.port());
+    let config = config.plugin_configuration(JWT_REJECT.plugin, &plugin)?;
+    config.edit(|value| {
+        let clusters = value.pointer_mut("/static_resources/clusters").and_then(Value::as_array_mut);
+        clusters.context("no clusters")?.push(json!({
+            "name": "issuer",
+            "type": "STATIC",
+            "connect_timeout": "1s",
+            "load_assignment": { "cluster_name": "issuer", "endpoints": [{ "lb_endpoints": [{ "endpoint": {
+                "address": { "socket_address": { "address": host, "port_value": port } },
+            } }] }] },
+        }));
+        Ok(())
+    })
+}
+
+async fn gateway(issuer: &Issuer, settings: Value) -> anyhow::Result<Gateway> {
+    Gateway::start(&JWT_REJECT, |config| with_remote_keys(config, issuer.addr(), &settings)).await
+}
+
+fn token(key: &str) -> anyhow::Result<String> {
+    jwt::token::make(&json!({ "key": key }))
+}
+
+fn bearer(token: &str) -> Request {
+    Request::get("/api").header("authorization", format!("Bearer {token}"))
+}
+
+/// Sends the request until it gets this status, which must be soon.
+async fn becomes(addr: SocketAddr, request: &Request, status: u16) -> anyhow::Result<()> {
+    let mut last = 0;
+    let waiting = async {
+        // Over a connection of its own each time, so that every worker has its turn.
+        let mut in_a_row = 0;
+        while in_a_row < 8 {
+            last = client::send(addr, request).await?.status;
+            in_a_row = if last == status { in_a_row + 1 } else { 0 };
+            if in_a_row == 0 {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        }
+        anyhow::Ok(())
+    };
+    tokio::time::timeout(SOON, waiting).await.with_context(|| format!("still {last}, not {status}"))?
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_requests_wait_for_the_keys() -> anyhow::Result<()> {
+    let issuer = Issuer::start(Answer::Late(Duration::from_millis(1500), &["p256", "rsa"])).await?;
+    let gateway = gateway(&issuer, json!({ "wait_for_keys": "5s" })).await?;
+    let addr = gateway.addr()?;
+    issuer.wait_for_fetches(1, SOON).await?;
+
+    // None of these need keys to be refused, or to pass.
+    let expired = jwt::token::make(&json!({ "claims": { "exp": "now-3600" } }))?;
+    let foreign = jwt::token::make(&json!({ "claims": { "iss": "https://else.example" } }))?;
+    let started = Instant::now();
+    assert_eq!(client::send(addr, &bearer(&expired)).await?.status, 401);
+    assert_eq!(client::send(addr, &bearer(&foreign)).await?.status, 401);
+    assert_eq!(client::send(addr, &Request::get("/api")).await?.status, 401);
+    assert_eq!(client::send(addr, &Request::get("/open")).await?.status, 200);
+    assert!(started.elapsed() < Duration::from_millis(1000), "nobody of these waits");
+
+    let forged = jwt::token::make(&json!({ "tamper": ["flip_signature"] }))?;
+    let mut waiting = Vec::new();
+    for number in 0..40 {
+        let (http, token, status) = match number % 4 {
+            0 => (Http::H1, token("p256")?, 200),
+            1 => (Http::H2, token("rsa")?, 200),
+            2 => (Http::H2, forged.clone(), 401),
+            // A token of a key that is not in the set.
+            _ => (Http::H1, token("other_p256")?, 401),
+        };
+        let mut request = Request::post("/api", vec![b'x'; 100_000 + number]).over(http);
+        request = request.header("authorization", format!("Bearer {token}"));
+        waiting.push(tokio::spawn(async move {
+            let response = client::send(addr, &request).await?;
+            anyhow::ensure!(response.status == status, "{number}: {}, not {status}", response.status);
+            let whole = response.text().contains(&format!("\"body_bytes\":{}", 100_000 + number));
+            anyhow::ensure!(status != 200 || whole, "the body came whole: {}", response.text());
+            anyhow::Ok(())
+        }));
+    }
+    for request in waiting {
+        request.await??;
+    }
+    assert_eq!(issuer.fetches(), 1, "two workers and the main thread, one fetch: {:?}", issuer.asked());
+    assert_eq!(issuer.asked()[0].line, "GET issuer.example/keys?v=1");
+    let counters = gateway.counters().await?;
+    assert_eq!(counters["jwks_fetches.result.new_keys"], 1);
+    assert_eq!((counters["requests_waited"], counters["allowed.reason.verified"]), (40, 20));
+    assert_eq!(counters["refused.reason.jwks_unavailable"], 0);
+    gateway.check_health([forged.as_str()].into_iter()).await?;
+    gateway.envoy.stop().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_waits_longer_than_allowed() -> anyhow::Result<()> {
+    let issuer = Issuer::start(Answer::Nothing).await?;
+    let gateway = gateway(&issuer, json!({ "wait_for_keys": "1s" })).await?;
+    let addr = gateway.addr()?;
+    let good = bearer(&token("p256")?);
+    // Some do not wait for the answer: their streams are gone when it is due.
+    for _ in 0..20 {
+        let impatient = Request { limit: Duration::from_millis(100), ..good.clone() };
+        assert!(client::send(addr, &impatient).await.is_err());
+    }
+    let mut waiting = Vec::new();
+    for number in 0..60 {
+        let http = if number % 2 == 0 { Http::H1 } else { Http::H2 };
+        let request = good.clone().over(http);
+        waiting.push(tokio::spawn(async move {
+            let started = Instant::now();
+            anyhow::Ok((client::send(addr, &request).await?, started.elapsed()))
+        }));
+    }
+    for request in waiting {
+        let (response, took) = request.await??;
+        assert_eq!((response.status, response.text()), (503, "Jwks remote fetch is failed".into()));
+        assert_eq!(response.headers.iter().find(|(name, _)| name == "www-authenticate"), None);
+        let expected = Duration::from_millis(900)..Duration::from_millis(4000);
+        assert!(expected.contains(&took), "{took:?}");
+    }
+    let request =
+        good.clone().header("x-case", "1").over(Http::H2).header("content-type", "application/grpc");
+    let response = client::send(addr, &request).await?;
+    let grpc_status = response.headers.iter().find(|(name, _)| name == "grpc-status");
+    assert_eq!(grpc_status.map(|(_, value)| value.as_slice()), Some(b"14".as_slice()));
+    assert_eq!(gateway.details(1).await?, "jwt_reject{jwks_unavailable}");
+    // Whoever may come with a token that is not verified need not be kept, but is.
+    let lenient = Request { path: "/lenient".to_owned(), ..good.clone() };
+    assert_eq!(client::send(addr, &lenient).await?.status, 200);
+
+    // The fetches have failed meanwhile, each after its two seconds, which Envoy tells as 504; now there are
+    // keys.
+    issuer.answer(Answer::Keys(&["p256"], &[]));
+    becomes(addr, &good, 200).await?;
+    let counters = gateway.counters().await?;
+    assert!(counters["jwks_fetches.result.bad_status"] >= 1, "{counters:?}");
+    assert_eq!(counters["jwks_fetches.result.new_keys"], 1);
+    gateway.check_health([].into_iter()).await?;
+    gateway.envoy.stop().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn by_choice_nobody_waits() -> anyhow::Result<()> {
+    let issuer = Issuer::start(Answer::Status(500)).await?;
+    let settings = json!({ "wait_for_keys": "0s", "async_fetch": { "failed_refetch_duration": "2s" } });
+    let gateway = gateway(&issuer, settings).await?;
+    let addr = gateway.addr()?;
+    let good = bearer(&token("p256")?);
+    issuer.wait_for_fetches(1, SOON).await?;
+    for _ in 0..20 {
+        let started = Instant::now();
+        assert_eq!(client::send(addr, &good).await?.status, 503);
+        assert!(started.elapsed() < Duration::from_millis(500), "{:?}", started.elapsed());
+    }
+    let line = "[warning][wasm]";
+    let log =
+        gateway.envoy.wait_for_log("fetching failed (1 in a row): the response has status 500", SOON).await?;
+    assert!(log.contains(line) && log.contains("providers.main.remote_jwks"), "{log}");
+    issuer.answer(Answer::Keys(&["p256"], &[]));
+    becomes(addr, &good, 200).await?;
+    let counters = gateway.counters().await?;
+    assert_eq!(counters["requests_waited"], 0);
+    assert!(counters["refused.reason.jwks_unavailable"] >= 20);
+    // A failed fetch is tried again every other second, less a quarter at most; the time till now was short.
+    assert!(issuer.fetches() <= 5, "{:?}", issuer.asked());
+    gateway.check_health([].into_iter()).await?;
+    gateway.envoy.stop().await
+}
+
+/// Keys are rotated as issuers do, the new one published before it signs, and at once, under load: no good
+/// request fails, no forged one and none by a key taken away for good passes.
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_rotate_under_load() -> anyhow::Result<()> {
+    const KEYS: [&str; 4] = ["p256", "other_p256", "rsa", "other_rsa"];
+    const PUBLISHED: [&[&str]; 4] =
+        [&["p256"], &["p256", "other_p256"], &["other_p256", "rsa"], &["rsa", "other_rsa"]];
+    let issuer = Issuer::start(Answer::Keys(PUBLISHED[0], &[])).await?;
+    let gateway = gateway(&issuer, json!({ "wait_for_keys": "5s", "cache_duration": "60s" })).await?;
+    let addr = gateway.addr()?;
+    let current = Arc::new(AtomicUsize::new(0));
+    let connection = |number: usize| {
+        let current = Arc::clone(&current);
+        let mut sent = 0_u64;
+        Box::new(move || -> (Request, u16) {
+            sent += 1;
+            let key = KEYS[current.load(Ordering::SeqCst)];
+            // Every token is another; every third is forged in one way or the other.
+            let mut spec = json!({ "key": key, "claims": { "jti": format!("{number}-{sent}") } });
+            let status = if sent.is_multiple_of(3) { 401 } else { 200 };
+            match sent % 6 {
+                3 => spec["tamper"] = json!(["flip_signature"]),
+                0 => {
+                    // By a key that was never published, named as one that is: nothing to fetch for.
+                    spec["key"] = json!("p384");
+                    spec["header"] = json!({ "kid": key });
+                }
+                _ => {}
+            }
+            (bearer(&jwt::token::make(&spec).unwrap()), status)
+        }) as Next
+    };
+    let load = Load::start(addr, (0..6).map(connection).collect());
+    load.wait_for_requests(200).await?;
+    let mut fetches = vec![issuer.fetches()];
+    for (round, published) in PUBLISHED.into_iter().enumerate().skip(1) {
+        // An unknown key may be asked for once a second.
+        tokio::time::sleep(Duration::from_millis(1100)).await;
+        issuer.answer(Answer::Keys(published, &[]));
+        current.store(round, Ordering::SeqCst);
+        load.wait_for_requests(200).await?;
+        fetches.push(issuer.fetches());
+    }
+    let (sent, failed) = load.stop().await?;
+    println!("{sent} requests; fetches after each rotation: {fetches:?}");
+    assert_eq!(failed, Vec::<String>::new(), "of {sent} requests");
+    assert_eq!(fetches, [1, 2, 3, 4], "each rotation costs one fetch");
+    // What was taken away is gone, though tokens by it were remembered.
+    assert_eq!(client::send(addr, &bearer(&token("p256")?)).await?.status, 401);
+    assert_eq!(client::send(addr, &bearer(&token("rsa")?)).await?.status, 200);
+    gateway.check_health([].into_iter()).await?;
+    gateway.envoy.stop().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flood_of_unknown_keys_makes_few_fetches() -> anyhow::Result<()> {
+    let issuer = Issuer::start(Answer::Keys(&["p256"], &[])).await?;
+    let gateway = gateway(&issuer, json!({ "min_refetch_interval": "2s" })).await?;
+    let addr = gateway.addr()?;
+    becomes(addr, &bearer(&token("p256")?), 200).await?;
+    let started = Instant::now();
+    let connection = |number: usize| {
+        let mut sent = 0_u64;
+        Box::new(move || -> (Request, u16) {
+            sent += 1;
+            let unknown = json!({ "key": "other_p256", "header": { "kid": format!("{number}-{sent}") } });
+            (bearer(&jwt::token::make(&unknown).unwrap()), 401)
+        }) as Next
+    };
+    let load = Load::start(addr, (0..6).map(connection).collect());
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let (sent, failed) = load.stop().await?;
+    let most = 2 + started.elapsed().as_secs() as usize / 2;
+    println!("{sent} requests with unknown keys in {:?}: {} fetches", started.elapsed(), issuer.fetches());
+    assert_eq!(failed, Vec::<String>::new(), "of {sent} requests");
+    assert!((2..=most).contains(&issuer.fetches()), "{} fetches", issuer.fetches());
+    assert!(sent > 100, "{sent}");
+    let counters = gateway.counters().await?;
+    assert_eq!(counters["jwks_fetches.result.not_modified"] as usize, issuer.fetches() - 1, "{counters:?}");
+    gateway.check_health([].into_iter()).await?;
+    gateway.envoy.stop().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn old_keys_serve_through_every_kind_of_failure_but_not_for_ever() -> anyhow::Result<()> {
+    let issuer = Issuer::start(Answer::Keys(&["p256"], &[])).await?;
+    let settings = json!({
+        "http_uri": { "uri": "http://issuer.example/", "cluster": "issuer", "timeout": "0.5s" },
+        "cache_duration": "1s", "stale_if_error": "20s", "wait_for_keys": "0s", "max_body_bytes": 4096,
+    });
+    let gateway = gateway(&issuer, settings).await?;
+    let addr = gateway.addr()?;
+    let (good, forged) =
+        (bearer(&token("p256")?), bearer(&jwt::token::make(&json!({ "tamper": ["flip_signature"] }))?));
+    becomes(addr, &good, 200).await?;
+
+    let weak = json!({ "keys": [{ "kty": "oct", "k": "AAAA" }] }).to_string().into_bytes();
+    let unusable = json!({ "keys": [{ "kty": "new" }] }).to_string().into_bytes();
+    let failures = [
+        (Answer::Status(500), "bad_status"),
+        (Answer::Status(404), "bad_status"),
+        (Answer::Status(301), "bad_status"),
+        (Answer::Nothing, "bad_status"),
+        (Answer::HalfABody, "no_response"),
+        (Answer::Close, "bad_status"),
+        (Answer::Body(Vec::new()), "unusable"),
+        (Answer::Body(b"<html>moved</html>".to_vec()), "unusable"),
+        (Answer::Body(b"{\"keys\": []}".to_vec()), "unusable"),
+        (Answer::Body(weak), "unusable"),
+        (Answer::Body(unusable), "unusable"),
+        (Answer::Body(vec![0xff; 2000]), "unusable"),
+        (Answer::Body(b"[".repeat(4000)), "unusable"),
+        (Answer::Body(vec![b' '; 4097]), "too_large"),
+        (Answer::Body(vec![b'1'; 10 << 20]), "too_large"),
+    ];
+    let mut table = Vec::new();
+    for (answer, result) in failures {
+        let (before, fetched) = (gateway.counters().await?, issuer.fetches());
+        let name = format!("jwks_fetches.result.{result}");
+        let shown: String = format!("{answer:?}").chars().take(60).collect();
+        issuer.answer(answer);
+        let seen = async {
+            while gateway.counters().await?[&name] == before[&name] {
+                assert_eq!(client::send(addr, &good).await?.status, 200, "{shown}");
+                assert_eq!(client::send(addr, &forged).await?.status, 401, "{shown}");
+            }
+            anyhow::Ok(())
+        };
+        tokio::time::timeout(SOON, seen).await.with_context(|| format!("no {result}: {shown}"))??;
+        table.push(format!("{result}: {} fetches: {shown}", issuer.fetches() - fetched));
+        issuer.answer(Answer::Keys(&["p256"], &[]));
+        let recovered = async {
+            let fresh = before["jwks_fetches.result.not_modified"];
+            while gateway.counters().await?["jwks_fetches.result.not_modified"] == fresh {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            anyhow::Ok(())
+        };
+        tokio::time::timeout(SOON, recovered).await.with_context(|| format!("no recovery: {shown}"))??;
+    }
+    println!("{}", table.join("\n"));
+    let counters = gateway.counters().await?;
+    assert_eq!(counters["jwks_fetches.result.new_keys"], 1, "the same keys all along: {counters:?}");
+    assert_eq!(counters["refused.reason.jwks_unavailable"], 0);
+    gateway.check_health([].into_iter()).await?;
+    gateway.envoy.stop().await
+}
+
+/// Once the last set is older than `stale_if_error` allows, it is of no use any more: not even to tokens that
+/// are remembered as good.
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_that_are_too_old_are_not_used() -> anyhow::Result<()> {
+    let issuer = Issuer::start(Answer::Keys(&["p256"], &[])).await?;
+    let settings = json!({ "cache_duration": "1s", "stale_if_error": "2s", "wait_for_keys": "0s" });
+    let gateway = gateway(&issuer, settings).await?;
+    let addr = gateway.addr()?;
+    let good = bearer(&token("p256")?);
+    becomes(addr, &good, 200).await?;
+    issuer.answer(Answer::Status(503));
+    let down = Instant::now();
+    becomes(addr, &good, 503).await?;
+    assert!(down.elapsed() > Duration::from_millis(1500), "{:?}", down.elapsed());
+    gateway.envoy.wait_for_log("the keys are too old to be used", SOON).await?;
+    issuer.answer(Answer::Keys(&["p256"], &[]));
+    becomes(addr, &good, 200).await?;
+    gateway.check_health([].into_iter()).await?;
+    gateway.envoy.stop().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn etag_and_max_age_are_honoured() -> anyhow::Result<()> {
+    let headers: &[(&str, &str)] = &[("etag", "\"v1\""), ("cache-control", "public, max-age=2")];
+    let issuer = Issuer::start(Answer::Keys(&["p256"], headers)).await?;
+    let gateway = gateway(&issuer, json!({})).await?;
+    let addr = gateway.addr()?;
+    becomes(addr, &bearer(&token("p256")?), 200).await?;
+    // Every two seconds, less a tenth at most, looked at once a second.
+    let started = Instant::now();
+    issuer.wait_for_fetches(4, SOON).await?;
+    assert!(started.elapsed() > Duration::from_millis(3500), "{:?}", started.elapsed());
+    let asked: Vec<_> = issuer.asked().into_iter().map(|asked| asked.if_none_match).collect();
+    let tag = Some("\"v1\"".to_owned());
+    assert_eq!(asked[..4], [None, tag.clone(), tag.clone(), tag]);
+    let counters = gateway.counters().await?;
+    assert_eq!(counters["jwks_fetches.result.new_keys"], 1);
+    assert!(counters["jwks_fetches.result.not_modified"] >= 2, "{counters:?}");
+    gateway.envoy.stop().await
+}
+
+/// A new configuration begins with the keys that the old one fetched; requests that wait under the old one are
+/// answered.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_update_keeps_the_keys_and_loses_no_request_that_waits() -> anyhow::Result<()> {
+    let issuer = Issuer::start(Answer::Late(Duration::from_millis(2500), &["p256"])).await?;
+    let addr_of_issuer = issuer.addr();
+    let settings = json!({ "wait_for_keys": "8s", "http_uri": {
+        "uri": "http://issuer.example/", "cluster": "issuer", "timeout": "5s" } });
+    let mut first = None;
+    let mut gateway = Gateway::start(&JWT_REJECT, |config| {
+        let config = with_remote_keys(config, addr_of_issuer, &settings)?.with_file_lds()?;
+        first = Some(config.clone());
+        Ok(config)
+    })
+    .await?;
+    let first = first.context("the configuration")?;
+    let addr = gateway.addr()?;
+    let good = bearer(&token("p256")?);
+    let mut waiting = Vec::new();
+    for number in 0..20 {
+        let http = if number % 2 == 0 { Http::H1 } else { Http::H2 };
+        let mut client = Client::connect(addr, http).await?;
+        let request = good.clone();
+        waiting.push(tokio::spawn(async move { client.send(&request).await }));
+    }
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let second = first.edit(|value| set_remote_jwks(value, "stale_if_error", json!("7200s")))?;
+    assert_eq!(gateway.envoy.update_listeners(&second).await?, Update::Accepted);
+    for request in waiting {
+        let response = request.await??;
+        assert_eq!((response.status, response.text().contains("\"path\":\"/api\"")), (200, true));
+    }
+    let before = issuer.fetches();
+    // From now on nothing more can be fetched, and need not.
+    issuer.answer(Answer::Status(500));
+    let third = second.edit(|value| set_remote_jwks(value, "stale_if_error", json!("7300s")))?;
+    let load_token = good.clone();
+    let load = Load::start(addr, vec![Box::new(move || (load_token.clone(), 200))]);
+    load.wait_for_requests(50).await?;
+    assert_eq!(gateway.envoy.update_listeners(&third).await?, Update::Accepted);
+    load.wait_for_requests(200).await?;
+    let (sent, failed) = load.stop().await?;
+    assert_eq!(failed, Vec::<String>::new(), "of {sent} requests");
+    assert_eq!(issuer.fetches(), before, "the new configuration found the keys");
+    gateway.check_health([].into_iter()).await?;
+    gateway.envoy.stop().await
+}
+
+fn set_remote_jwks(bootstrap: &mut Value, name: &str, new: Value) -> anyhow::Result<()> {
+    let filters = hcm_mut(bootstrap)?.get_mut("http_filters").and_then(|filters| filters.get_mut(0));
+    let remote = filters.and_then(|filter| {
+        filter.pointer_mut("/typed_config/config/configuration/value/providers/main/remote_jwks")
+    });
+    remote.context("no remote_jwks")?[name] = new;
+    Ok(())
+}
+
+/// What the host does not allow, or the operator has got wrong, is said; requests are refused, and answered.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_stands_in_the_way_of_fetching_is_named() -> anyhow::Result<()> {
+    let issuer = Issuer::start(Answer::Keys(&["p256"], &[])).await?;
+    let good = bearer(&token("p256")?);
+    let unknown = json!({ "wait_for_keys": "0.2s", "http_uri": {
+        "uri": "http://issuer.example/", "cluster": "nowhere", "timeout": "1s" } });
+    let envoy = gateway(&issuer, unknown).await?;
+    envoy.envoy.wait_for_log("is there a cluster \"nowhere\"", SOON).await?;
+    assert_eq!(client::send(envoy.addr()?, &good).await?.status, 503);
+    envoy.check_health([].into_iter()).await?;
+    envoy.envoy.stop().await?;
+
+    let allowed = [
+        "proxy_log",
+        "proxy_get_log_level",
+        "proxy_get_current_time_nanoseconds",
+        "proxy_set_tick_period_milliseconds",
+        "proxy_get_buffer_bytes",
+        "proxy_get_header_map_pairs",
+        "proxy_remove_header_map_value",
+        "proxy_send_local_response",
+        "proxy_call_foreign_function",
+        "proxy_define_metric",
+        "proxy_increment_metric",
+        "proxy_get_shared_data",
+        "proxy_set_shared_data",
+        "proxy_set_effective_context",
+        "proxy_continue_stream",
+        "proxy_http_call",
+    ];
+    let said = [
+        ("proxy_http_call", "proxy_http_call allowed?"),
+        ("proxy_set_shared_data", "the host refuses shared data"),
+        ("proxy_get_shared_data", ""),
+        ("proxy_set_tick_period_milliseconds", ""),
+        ("proxy_set_effective_context", ""),
+        ("", ""),
+    ];
+    for (missing, line) in said {
+        let envoy = Gateway::start(&JWT_REJECT, |config| {
+            let settings = json!({ "wait_for_keys": "0.2s" });
+            with_remote_keys(config, issuer.addr(), &settings)?.edit(|value| {
+                let filter = hcm_mut(value)?.get_mut("http_filters").and_then(|filters| filters.get_mut(0));
+                let plugin = filter.and_then(|filter| filter.pointer_mut("/typed_config/config"));
+                let calls: serde_json::Map<String, Value> = allowed
+                    .iter()
+                    .filter(|call| **call != missing)
+                    .map(|call| ((*call).to_owned(), json!({})))
+                    .chain(
+                        [
+                            "proxy_on_memory_allocate",
+                            "proxy_on_context_create",
+                            "proxy_on_configure",
+                            "proxy_on_request_headers",
+                            "proxy_on_tick",
+                            "proxy_on_delete",
+                            "proxy_on_http_call_response",
+                            "_initialize",
+                            "environ_get",
+                            "environ_sizes_get",
+                            "fd_write",
+                            "random_get",
+                            "clock_time_get",
+                        ]
+                        .map(|call| (call.to_owned(), json!({}))),
+                    )
+                    .collect();
+                plugin.context("no plugin")?["capability_restriction_config"] =
+                    json!({ "allowed_capabilities": calls });
+                Ok(())
+            })
+        })
+        .await
+        .with_context(|| missing.to_owned())?;
+        let addr = envoy.addr()?;
+        match missing {
+            "" | "proxy_set_effective_context" => {
+                becomes(addr, &good, 200).await.with_context(|| missing.to_owned())?
+            }
+            _ => {
+                for _ in 0..4 {
+                    assert_eq!(client::send(addr, &good).await?.status, 503, "{missing}");
+                }
+            }
+        }
+        if !line.is_empty() {
+            envoy.envoy.wait_for_log(line, SOON).await.with_context(|| missing.to_owned())?;
+        }
+        envoy.check_health([].into_iter()).await.with_context(|| missing.to_owned())?;
+        envoy.envoy.stop().await?;
+    }
+    Ok(())
+}
