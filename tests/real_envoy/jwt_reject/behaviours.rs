@@ -26,6 +26,7 @@ case_files! {
     algorithms "algorithms";
     cache "cache";
     claims "claims";
+    gateway_state "gateway-state";
     hostile_headers "hostile-headers";
     leniency "leniency";
     locations "locations";

@@ -8,6 +8,7 @@ mod host_failure;
 mod module;
 mod native;
 mod operation;
+mod properties;
 mod remote_keys;
 mod updates;
 mod vectors;

@@ -84,7 +84,8 @@ async fn becomes(addr: SocketAddr, request: &Request, status: u16) -> anyhow::Re
 #[tokio::test(flavor = "multi_thread")]
 async fn the_first_requests_wait_for_the_keys() -> anyhow::Result<()> {
     let issuer = Issuer::start(Answer::Late(Duration::from_millis(1500), &["p256", "rsa"])).await?;
-    let gateway = gateway(&issuer, json!({ "wait_for_keys": "5s" })).await?;
+    let settings = json!({ "wait_for_keys": "5s", "min_refetch_interval": "30s" });
+    let gateway = gateway(&issuer, settings).await?;
     let addr = gateway.addr()?;
     issuer.wait_for_fetches(1, SOON).await?;
 
@@ -125,7 +126,8 @@ async fn the_first_requests_wait_for_the_keys() -> anyhow::Result<()> {
     assert_eq!(issuer.asked()[0].line, "GET issuer.example/keys?v=1");
     let counters = gateway.counters().await?;
     assert_eq!(counters["jwks_fetches.result.new_keys"], 1);
-    assert_eq!((counters["requests_waited"], counters["allowed.reason.verified"]), (40, 20));
+    assert_eq!(counters["allowed.reason.verified"], 20);
+    assert!((20..=40).contains(&counters["requests_waited"]), "{counters:?}");
     assert_eq!(counters["refused.reason.jwks_unavailable"], 0);
     gateway.check_health([forged.as_str()].into_iter()).await?;
     gateway.envoy.stop().await
