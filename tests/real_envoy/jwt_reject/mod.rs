@@ -8,6 +8,7 @@ mod host_failure;
 mod module;
 mod native;
 mod operation;
+mod public_reports;
 mod updates;
 mod vectors;
 

@@ -12,6 +12,7 @@ mod text;
 pub(crate) use case::Cases;
 pub(crate) use gateway::{Gateway, SOON, as_string_value, hcm_mut};
 pub(crate) use runner::check_file;
+pub(crate) use text::fill;
 
 use serde_json::Value;
 
