@@ -125,6 +125,7 @@ impl<H: Head, T: Host> Request<'_, H, T> {
         let mut verified = 0;
         let mut stays = true;
         let mut failed = Reason::IssuerNotConfigured;
+        let mut earlier = std::mem::take(&mut self.claim_headers);
         for (place, provider) in owning(token, required) {
             match self.check_by(provider, &token.token, several) {
                 Ok(Some(good)) => {
@@ -144,6 +145,15 @@ impl<H: Head, T: Host> Request<'_, H, T> {
                 Err(reason) => failed = reason,
             }
         }
+        // What one token claims never stands beside what another does: a header that its provider writes
+        // is this token's, or is not there.
+        let is_ours = |name: &HeaderName| {
+            let verifiers = owning(token, required).filter(|(place, _)| verified & bit(*place) != 0);
+            verifiers.flat_map(|(_, provider)| provider.written_headers()).any(|own| own == name)
+        };
+        earlier.retain(|operation| !matches!(operation, HeaderOp::Set(name, _) if is_ours(name)));
+        earlier.append(&mut self.claim_headers);
+        self.claim_headers = earlier;
         match verified {
             0 => Checked { verified, stays: forwarded_by_all(token, required), failed: Some(failed) },
             _ => Checked { verified, stays, failed: None },
