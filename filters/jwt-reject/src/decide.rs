@@ -147,6 +147,8 @@ impl<H: Head, T: Host> Request<'_, H, T> {
         let mut verified = 0;
         let mut stays = true;
         let mut failed = Reason::IssuerNotConfigured;
+        let mut headers = std::mem::take(&mut self.claim_headers);
+        let mut properties = std::mem::take(&mut self.properties);
         for (place, provider) in owning(token, required) {
             match self.check_by(provider, &token.token, several) {
                 Ok(Some(good)) => {
@@ -167,6 +169,20 @@ impl<H: Head, T: Host> Request<'_, H, T> {
                 Err(reason) => failed = reason,
             }
         }
+        // What one token claims never stands beside what another does: a header or property that its
+        // provider writes is this token's, or is not there.
+        let verifiers = || {
+            let verified = owning(token, required).filter(|(place, _)| verified & bit(*place) != 0);
+            verified.map(|(_, provider)| provider)
+        };
+        let writes = |name: &HeaderName| verifiers().any(|it| it.written_headers().any(|own| own == name));
+        let publishes =
+            |name: &str| verifiers().any(|it| it.claim_properties.iter().any(|own| own.name == name));
+        headers.retain(|operation| !matches!(operation, HeaderOp::Set(name, _) if writes(name)));
+        properties.retain(|property| !publishes(&property.name));
+        headers.append(&mut self.claim_headers);
+        properties.append(&mut self.properties);
+        (self.claim_headers, self.properties) = (headers, properties);
         match verified {
             0 => Checked { verified, stays: forwarded_by_all(token, required), failed: Some(failed) },
             _ => Checked { verified, stays, failed: None },

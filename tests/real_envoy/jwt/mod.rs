@@ -10,7 +10,8 @@ use serde_json::{Map, Value, json};
 
 /// Puts real keys into a plugin's configuration, wherever it says
 /// - `local_jwks: {test_keys: [rsa, {key: p256, alg: ES256, kid: null}]}`: a JWK set of these keys,
-///   each with its name for a `kid`, and with the members given (`null` takes one out);
+///   each with its name for a `kid`, and with the members given (`null` takes one out), and of
+///   `{as_is: ...}`, anything else;
 /// - `local_jwks: {test_pem: [p256]}`: their public halves in PEM.
 pub(crate) fn fill_in_keys(configuration: &mut Value) -> anyhow::Result<()> {
     match configuration {
@@ -40,6 +41,7 @@ pub(crate) fn jwks(list: &Value) -> anyhow::Result<Value> {
 fn jwk(item: &Value) -> anyhow::Result<Value> {
     let (name, members) = match item {
         Value::String(name) => (name.as_str(), Map::new()),
+        Value::Object(members) if members.contains_key("as_is") => return Ok(item["as_is"].clone()),
         Value::Object(members) => {
             let mut members = members.clone();
             match members.remove("key") {

@@ -7,11 +7,12 @@
 //! ```
 //! A token has by default the header `{alg, typ: JWT, kid: <the key's name>}` and the claims
 //! `{iss: https://issuer.example, aud: api, sub: alice, iat: now, exp: now+300}`. `header` and
-//! `claims` change members, and `null` takes one out. `tamper` is what is done to it afterwards.
+//! `claims` change members, and `null` takes one out. `padded` lists the parts, 0 to 2, that are written
+//! with `=` at their end, as some issuers do, who sign them so. `tamper` is what is done to it afterwards.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 use base64ct::{Base64UrlUnpadded, Encoding as _};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -39,6 +40,9 @@ struct Spec {
     payload_text: Option<String>,
     /// All of the token, whatever it is.
     text: Option<String>,
+    /// The parts that are written with padding, which must need it.
+    #[serde(default)]
+    padded: Vec<usize>,
     #[serde(default)]
     tamper: Vec<Tamper>,
 }
@@ -119,9 +123,20 @@ fn sign(spec: &Spec) -> anyhow::Result<String> {
             Value::Object(claims).to_string()
         }
     };
-    let signed = format!("{}.{}", encode(header), encode(payload));
+    let signed = format!("{}.{}", spec.part(0, header.as_bytes())?, spec.part(1, payload.as_bytes())?);
     let signature = key.sign(algorithm, signed.as_bytes())?;
-    Ok(format!("{signed}.{}", encode(signature)))
+    Ok(format!("{signed}.{}", spec.part(2, &signature)?))
+}
+
+impl Spec {
+    fn part(&self, place: usize, bytes: &[u8]) -> anyhow::Result<String> {
+        let mut part = encode(bytes);
+        if self.padded.contains(&place) {
+            ensure!(!part.len().is_multiple_of(4), "part {place} needs no padding");
+            part.push_str(&"=".repeat(4 - part.len() % 4));
+        }
+        Ok(part)
+    }
 }
 
 impl Tamper {

@@ -9,6 +9,7 @@ mod module;
 mod native;
 mod operation;
 mod properties;
+mod public_reports;
 mod remote_keys;
 mod updates;
 mod vectors;

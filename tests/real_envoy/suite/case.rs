@@ -14,6 +14,10 @@
 //! Each case runs over HTTP/1.1 and over HTTP/2, unless it says `http: [h1]`. `path` may be a list:
 //! the case then runs for each. `answers.yaml` beside the case files names common expectations,
 //! which `answer` refers to and the other members of `expect` refine.
+//!
+//! A case may be a whole kind: with `each: { claim: [exp, nbf], number: [-1, '"x"'] }` it runs for
+//! every combination, and `${claim}` and `${number}` stand for these texts everywhere in it, also in
+//! `values` of its own and in `answer`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -55,6 +59,12 @@ pub(crate) struct Case {
     /// Over which protocols.
     #[serde(default = "both")]
     pub(crate) http: Vec<Http>,
+    /// Texts that it runs with, every combination.
+    #[serde(default)]
+    pub(crate) each: BTreeMap<String, Vec<Value>>,
+    /// Texts that are made for this case, for each combination anew.
+    #[serde(default)]
+    pub(crate) values: BTreeMap<String, Value>,
     /// What is sent.
     #[serde(default)]
     pub(crate) request: RequestSpec,
@@ -72,6 +82,24 @@ pub(crate) enum Http {
 
 fn both() -> Vec<Http> {
     vec![Http::H1, Http::H2]
+}
+
+impl Case {
+    /// What `each` stands for, one after the other; without it, nothing, once.
+    pub(crate) fn combinations(&self) -> Vec<BTreeMap<String, String>> {
+        let mut combinations = vec![BTreeMap::new()];
+        for (name, texts) in &self.each {
+            let with = |text: &Value| {
+                let text = text.as_str().map_or_else(|| text.to_string(), str::to_owned);
+                combinations.iter().cloned().map(move |mut combination| {
+                    combination.insert(name.clone(), text.clone());
+                    combination
+                })
+            };
+            combinations = texts.iter().flat_map(with).collect();
+        }
+        combinations
+    }
 }
 
 /// A request.
@@ -141,9 +169,10 @@ impl RequestSpec {
             for header in &self.headers {
                 request = match header {
                     Header::Line(line) => {
+                        let line = fill(line)?;
                         let (name, value) =
                             line.split_once(':').with_context(|| format!("no header: {line:?}"))?;
-                        request.header(name, fill(value.strip_prefix(' ').unwrap_or(value))?)
+                        request.header(name, value.strip_prefix(' ').unwrap_or(value))
                     }
                     Header::Bytes { name, base64 } => {
                         let bytes = Base64::decode_vec(base64);
@@ -219,7 +248,23 @@ fn unknown_keys_are_errors() {
         "cases: [{name: A, expect: {upstream: {header: {}}}}]",
         "cases: [{name: A, expect: {}, http: [h3]}]",
         "cases: [{name: A}]",
+        "cases: [{name: A, expect: {}, each: [a]}]",
     ] {
         assert!(read(text).is_err(), "{text}");
     }
+}
+
+#[test]
+fn a_case_is_every_combination_of_what_it_names() {
+    let of = |each: &str| {
+        let text = format!("cases: [{{name: A, expect: {{}}, each: {each}}}]");
+        let file: CaseFile = serde_saphyr::from_str(&text).unwrap();
+        let shown = |combination: BTreeMap<String, String>| {
+            combination.into_iter().map(|(name, text)| name + "=" + &text).collect::<Vec<_>>().join(" ")
+        };
+        file.cases[0].combinations().into_iter().map(shown).collect::<Vec<_>>()
+    };
+    assert_eq!(of("{}"), [""]);
+    assert_eq!(of("{a: [x, 1], b: [null, '\"']}"), ["a=x b=null", "a=1 b=null", "a=x b=\"", "a=1 b=\""]);
+    assert!(of("{a: []}").is_empty());
 }

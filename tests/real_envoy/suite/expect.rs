@@ -7,6 +7,8 @@ use real_envoy::client::Response;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::text::fill_deep;
+
 /// What must come of a request. What is not said is not looked at.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -69,18 +71,9 @@ impl Expectations {
 
     /// These with the texts of headers and paths filled in.
     pub(crate) fn filled(mut self, fill: impl Fn(&str) -> anyhow::Result<String>) -> anyhow::Result<Self> {
-        fn deep(value: &mut Value, fill: &impl Fn(&str) -> anyhow::Result<String>) -> anyhow::Result<()> {
-            match value {
-                Value::String(text) => *text = fill(text)?,
-                Value::Array(items) => items.iter_mut().try_for_each(|item| deep(item, fill))?,
-                Value::Object(members) => members.values_mut().try_for_each(|member| deep(member, fill))?,
-                _ => {}
-            }
-            Ok(())
-        }
-        self.headers.values_mut().try_for_each(|look| deep(look, &fill))?;
+        self.headers.values_mut().try_for_each(|look| fill_deep(look, &fill))?;
         if let Some(upstream) = &mut self.upstream {
-            upstream.headers.values_mut().try_for_each(|look| deep(look, &fill))?;
+            upstream.headers.values_mut().try_for_each(|look| fill_deep(look, &fill))?;
             upstream.path = upstream.path.as_deref().map(&fill).transpose()?;
         }
         Ok(self)

@@ -14,6 +14,7 @@ pub(crate) use case::Cases;
 pub(crate) use gateway::{Gateway, SOON, as_string_value, hcm_mut};
 pub(crate) use load::{Load, Next};
 pub(crate) use runner::check_file;
+pub(crate) use text::fill;
 
 use serde_json::Value;
 

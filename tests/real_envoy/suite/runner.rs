@@ -5,12 +5,16 @@ use std::fmt::Write as _;
 
 use anyhow::{Context as _, bail, ensure};
 use real_envoy::client::{self, Request, Response};
+use serde_json::Value;
 
 use super::Behaviour;
-use super::case::{Case, CaseFile, Cases, Http};
+use super::case::{Case, Cases, Http};
 use super::expect::Expectations;
 use super::gateway::{Gateway, as_string_value, hcm_mut};
-use super::text::fill;
+use super::text::{fill, fill_deep};
+
+/// Makes what is declared under `values`.
+type Make = fn(&Value) -> anyhow::Result<String>;
 
 /// Checks every case of a file against one Envoy, one after the other.
 pub(crate) async fn check_file(behaviour: &Behaviour, name: &str) -> anyhow::Result<()> {
@@ -30,7 +34,9 @@ pub(crate) async fn check_file(behaviour: &Behaviour, name: &str) -> anyhow::Res
     });
     let mut run = Run {
         gateway: gateway.await.with_context(|| cases.shown(name))?,
-        values: make_values(behaviour, &file)?,
+        make: behaviour.make,
+        values: make_values(behaviour.make, &file.values)?,
+        secrets: Vec::new(),
         answers,
         checked: 0,
         server_errors: 0,
@@ -47,7 +53,8 @@ pub(crate) async fn check_file(behaviour: &Behaviour, name: &str) -> anyhow::Res
     }
     run.check_details().await?;
     run.check_server_errors().await?;
-    let health = run.gateway.check_health(run.values.values().map(String::as_str)).await;
+    let secrets = run.values.values().chain(&run.secrets).map(String::as_str);
+    let health = run.gateway.check_health(secrets).await;
     run.failures.extend(health.err().map(|error| format!("{error:#}\n")));
     if !run.failures.is_empty() {
         let (failures, checked) = (run.failures.len(), run.checked);
@@ -63,7 +70,7 @@ pub(crate) async fn check_file(behaviour: &Behaviour, name: &str) -> anyhow::Res
 fn configured(
     config: real_envoy::Config,
     behaviour: &Behaviour,
-    plugin: &serde_json::Value,
+    plugin: &Value,
     as_text: bool,
 ) -> anyhow::Result<real_envoy::Config> {
     let mut plugin = plugin.clone();
@@ -72,9 +79,9 @@ fn configured(
     config.plugin_configuration(behaviour.plugin, &plugin)
 }
 
-fn make_values(behaviour: &Behaviour, file: &CaseFile) -> anyhow::Result<BTreeMap<String, String>> {
-    let made = file.values.iter().map(|(name, spec)| {
-        let text = (behaviour.make)(spec).with_context(|| format!("value {name:?}"))?;
+fn make_values(make: Make, specs: &BTreeMap<String, Value>) -> anyhow::Result<BTreeMap<String, String>> {
+    let made = specs.iter().map(|(name, spec)| {
+        let text = make(spec).with_context(|| format!("value {name:?}"))?;
         Ok((name.clone(), text))
     });
     made.collect()
@@ -83,7 +90,10 @@ fn make_values(behaviour: &Behaviour, file: &CaseFile) -> anyhow::Result<BTreeMa
 /// The cases of a file under way.
 struct Run {
     gateway: Gateway,
+    make: Make,
     values: BTreeMap<String, String>,
+    /// Values of single cases.
+    secrets: Vec<String>,
     answers: BTreeMap<String, Expectations>,
     checked: u64,
     server_errors: u64,
@@ -94,20 +104,43 @@ struct Run {
 
 impl Run {
     async fn check(&mut self, case: &Case, http: Http) -> anyhow::Result<()> {
+        for mut combination in case.combinations() {
+            for text in combination.values_mut() {
+                *text = fill(text, &self.values)?;
+            }
+            self.check_combination(case, http, combination).await?;
+        }
+        Ok(())
+    }
+
+    async fn check_combination(
+        &mut self,
+        case: &Case,
+        http: Http,
+        own: BTreeMap<String, String>,
+    ) -> anyhow::Result<()> {
         let expected = match &case.expect.answer {
             Some(name) => {
-                let base = self.answers.get(name).with_context(|| format!("no answer is named {name:?}"))?;
+                let name = fill(name, &own)?;
+                let base = self.answers.get(&name).with_context(|| format!("no answer is named {name:?}"))?;
                 case.expect.over(base)
             }
             None => case.expect.clone(),
         };
-        let expected = expected.filled(|text| fill(text, &self.values))?;
+        let mut specs = case.values.clone();
+        specs.values_mut().try_for_each(|spec| fill_deep(spec, &|text| fill(text, &own)))?;
+        let made = make_values(self.make, &specs)?;
+        self.secrets.extend(made.values().cloned());
+        let mut values = self.values.clone();
+        values.extend(own);
+        values.extend(made);
+        let expected = expected.filled(|text| fill(text, &values))?;
         let checked = &mut self.checked;
         let number = || {
             *checked += 1;
             *checked
         };
-        let requests = case.request.requests(http, number, |text| fill(text, &self.values))?;
+        let requests = case.request.requests(http, number, |text| fill(text, &values))?;
         for (number, request) in requests {
             let before = self.gateway.counters().await?;
             let reached_before = self.gateway.echo.requests();

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context as _, bail};
+use serde_json::Value;
 
 /// Fills in `${name}` from `values`, and `${1000*text}` with so many times the text.
 pub(crate) fn fill(text: &str, values: &BTreeMap<String, String>) -> anyhow::Result<String> {
@@ -24,6 +25,20 @@ pub(crate) fn fill(text: &str, values: &BTreeMap<String, String>) -> anyhow::Res
     }
     out.push_str(rest);
     Ok(out)
+}
+
+/// Fills in every text of a value.
+pub(crate) fn fill_deep(
+    value: &mut Value,
+    fill: &impl Fn(&str) -> anyhow::Result<String>,
+) -> anyhow::Result<()> {
+    match value {
+        Value::String(text) => *text = fill(text)?,
+        Value::Array(items) => items.iter_mut().try_for_each(|item| fill_deep(item, fill))?,
+        Value::Object(members) => members.values_mut().try_for_each(|member| fill_deep(member, fill))?,
+        _ => {}
+    }
+    Ok(())
 }
 
 #[test]
