@@ -788,6 +788,15 @@ fn other_configurations_that_are_refused() {
             "must be a number of seconds since 1970",
         ),
         (with(&["providers", "main", "deny"], json!({"token": ["x"]})), "unknown field `token`"),
+        (
+            with(&["providers", "main", "claim_to_properties"], json!([{"property_name": "x"}])),
+            "claim_to_properties[0]: `claim_name` is missing",
+        ),
+        (
+            with(&["providers", "main", "claim_to_properties"], json!(["https://a.example/roles"])),
+            "cannot name a property; give a property_name",
+        ),
+        (with(&["max_vm_verifications_per_second"], json!(0)), "0 is not a whole number from 1 to 1000000"),
         (with(&["mode"], json!("shade")), "mode: \"shade\" must be enforce or shadow"),
         (with(&["default"], json!("pass")), "default: \"pass\" must be deny or allow"),
         (with(&["status"], json!(200)), "status: 200 is not a whole number from 400 to 499"),
@@ -818,6 +827,65 @@ fn other_configurations_that_are_refused() {
         let found = problems(&config).join("\n");
         assert!(found.contains(expected), "{config}: {expected}\nnot in\n{found}");
     }
+}
+
+#[test]
+fn remote_keys_that_are_refused() {
+    let with = |path: &str, value: Value| {
+        let mut remote = json!({"http_uri": {"uri": "https://a.example/k", "cluster": "c", "timeout": "5s"}});
+        let (parent, name) = path.rsplit_once('/').unwrap();
+        remote.pointer_mut(parent).unwrap()[name] = value;
+        let mut config = config(json!({"provider_name": "main"}));
+        config["providers"]["main"]["local_jwks"] = Value::Null;
+        config["providers"]["main"]["remote_jwks"] = remote;
+        config.to_string()
+    };
+    assert!(JwtReject::configure(with("/cache_duration", json!("300s")).as_bytes()).is_ok());
+    let everything = json!({
+        "http_uri": {"uri": "http://a.example", "cluster": "c", "timeout": {"seconds": 1}},
+        "cache_duration": "300s", "stale_if_error": "0s", "min_refetch_interval": "10s", "wait_for_keys": "0s",
+        "max_body_bytes": 2048, "async_fetch": {"fast_listener": true, "failed_refetch_duration": "0.5s"},
+        "retry_policy": {"num_retries": 3, "retry_back_off": {"base_interval": "0.01s", "max_interval": "3s"}},
+    });
+    let mut whole = config(json!({"provider_name": "main"}));
+    whole["providers"]["main"]["local_jwks"] = Value::Null;
+    whole["providers"]["main"]["remote_jwks"] = everything;
+    assert!(JwtReject::configure(whole.to_string().as_bytes()).is_ok());
+
+    let rows = [
+        ("/http_uri", json!(null), "providers.main.remote_jwks: `http_uri` is missing"),
+        ("/http_uri/uri", json!(null), "http_uri: `uri` is missing"),
+        ("/http_uri/cluster", json!(null), "http_uri: `cluster` is missing"),
+        ("/http_uri/timeout", json!(null), "http_uri: `timeout` is missing"),
+        ("/http_uri/timeout", json!("0s"), "http_uri.timeout: must be from \"0.001s\" to \"60s\""),
+        ("/http_uri/cluster", json!(""), "http_uri.cluster: must not be empty"),
+        ("/http_uri/uri", json!("a.example/k"), "http_uri.uri: must be an http:// or https:// URL"),
+        ("/http_uri/uri", json!("https://user:pass@a.example/k"), "http_uri.uri: must be an http:// or"),
+        ("/http_uri/url", json!("x"), "http_uri: unknown field `url`; did you mean `uri`?"),
+        ("/cache_duration", json!("0.5s"), "cache_duration: must be from \"1s\" to \"31536000s\""),
+        ("/cache_duration", json!(300), "cache_duration: must be a duration"),
+        ("/wait_for_keys", json!("61s"), "wait_for_keys: must be from \"0s\" to \"60s\""),
+        ("/max_body_bytes", json!(10), "max_body_bytes: 10 is not a whole number from 1024 to 1048576"),
+        ("/async_fetch", json!({"failed_refetch_duration": "0s"}), "must be from \"0.100s\" to \"3600s\""),
+        ("/async_fetch", json!({"fast_listener": "maybe"}), "fast_listener: must be"),
+        ("/retry_policy", json!({"num_retries": 11}), "num_retries: 11 is not a whole number from 0 to 10"),
+        ("/retry_policy", json!({"retry_back_off": {}}), "retry_back_off: `base_interval` is missing"),
+        (
+            "/retry_policy",
+            json!({"retry_back_off": {"base_interval": "2s", "max_interval": "1s"}}),
+            "max_interval must not be less than base_interval",
+        ),
+        ("/retry_policy", json!({"retry_on": "5xx"}), "retry_policy: unknown field `retry_on`"),
+    ];
+    for (path, value, expected) in rows {
+        let config = with(path, value);
+        let found = problems(&config).join("\n");
+        assert!(found.contains(expected), "{config}: {expected}\nnot in\n{found}");
+        assert!(!found.contains("pass@"), "{found}");
+    }
+    let mut both = config(json!({"provider_name": "main"}));
+    both["providers"]["main"]["remote_jwks"] = json!({"http_uri": {}});
+    assert!(problems(&both.to_string())[0].contains("give one of them"));
 }
 
 #[test]

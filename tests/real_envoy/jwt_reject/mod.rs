@@ -2,6 +2,7 @@
 
 mod agreement;
 mod behaviours;
+mod budget;
 mod configurations;
 mod floods;
 mod host_failure;
@@ -11,6 +12,7 @@ mod operation;
 mod properties;
 mod public_reports;
 mod remote_keys;
+mod remote_keys_over_tls;
 mod updates;
 mod vectors;
 

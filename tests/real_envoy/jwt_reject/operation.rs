@@ -137,6 +137,8 @@ async fn prometheus_gets_the_reason_as_a_label() -> anyhow::Result<()> {
         "foregate_jwt_reject_refused{foregate_reason=\"token_expired\"} 1",
         "foregate_jwt_reject_allowed{foregate_reason=\"verified\"} 1",
         "foregate_jwt_reject_signature_checks{foregate_by=\"host\"} 1",
+        "foregate_jwt_reject_cache{foregate_result=\"miss\"} 1",
+        "foregate_jwt_reject_jwks_fetches{foregate_result=\"new_keys\"} 0",
     ] {
         assert!(page.lines().any(|found| found == line), "{line} is not among:\n{}", foregate_lines(&page));
     }

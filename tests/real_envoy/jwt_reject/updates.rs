@@ -85,7 +85,7 @@ fn good_tokens() -> anyhow::Result<Vec<Next>> {
         let token =
             jwt::token::make(&json!({ "key": key, "claims": { "sub": format!("client-{number}") } }))?;
         let request = Request::get("/load").header("authorization", format!("Bearer {token}"));
-        Ok(Box::new(move || (request.clone(), 200_u16)) as Next)
+        Ok(Box::new(move || (request.clone(), vec![200_u16])) as Next)
     };
     (0..CONNECTIONS).map(connection).collect()
 }

@@ -11,8 +11,8 @@ use real_envoy::client::{Client, Http, Request};
 /// How often each connection is opened anew.
 const REQUESTS_PER_CONNECTION: usize = 50;
 
-/// What a connection sends next, and the status that it should get.
-pub(crate) type Next = Box<dyn FnMut() -> (Request, u16) + Send>;
+/// What a connection sends next, and the statuses of which it should get one.
+pub(crate) type Next = Box<dyn FnMut() -> (Request, Vec<u16>) + Send>;
 
 /// The load under way.
 pub(crate) struct Load {
@@ -77,11 +77,15 @@ async fn run(
                 break;
             }
             sent.fetch_add(1, Ordering::Relaxed);
-            let (request, status) = next();
+            let (request, statuses) = next();
             match client.send(&request).await {
-                Ok(response) if response.status == status => {}
+                Ok(response) if statuses.contains(&response.status) => {}
                 Ok(response) => {
-                    failed.push(format!("{http:?}: {}, not {status}: {}", response.status, response.text()));
+                    failed.push(format!(
+                        "{http:?}: {}, not {statuses:?}: {}",
+                        response.status,
+                        response.text()
+                    ));
                 }
                 Err(error) => failed.push(format!("{http:?}: {error:#}")),
             }

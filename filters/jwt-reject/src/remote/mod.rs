@@ -372,4 +372,6 @@ fn jitter(most: u64, dice: u64) -> u64 {
 }
 
 #[cfg(test)]
+mod filter_tests;
+#[cfg(test)]
 mod tests;

@@ -7,23 +7,23 @@ use serde_json::{Value, json};
 
 use super::*;
 
-const SECOND: u64 = 1_000_000_000;
-const START: u64 = 1_796_000_000 * SECOND;
+pub(super) const SECOND: u64 = 1_000_000_000;
+pub(super) const START: u64 = 1_796_000_000 * SECOND;
 const TIMEOUT: u64 = 5 * SECOND;
 
 /// What workers share, and the time.
-struct World {
-    now: Cell<u64>,
+pub(super) struct World {
+    pub(super) now: Cell<u64>,
     dice: Cell<u64>,
     cells: RefCell<BTreeMap<String, (Vec<u8>, u32)>>,
     /// The fetches started and not answered: their numbers and whether they named an `ETag`.
-    open: RefCell<Vec<(u32, Option<String>)>>,
+    pub(super) open: RefCell<Vec<(u32, Option<String>)>>,
     started: Cell<u32>,
     knows_the_cluster: Cell<bool>,
 }
 
 impl World {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self {
             now: Cell::new(START),
             dice: Cell::new(1),
@@ -34,7 +34,7 @@ impl World {
         }
     }
 
-    fn wait(&self, nanos: u64) {
+    pub(super) fn wait(&self, nanos: u64) {
         self.now.set(self.now.get() + nanos);
     }
 }
@@ -81,14 +81,14 @@ impl Background for World {
 }
 
 /// A response: headers and body.
-struct Answer(Vec<(&'static str, &'static str)>, Vec<u8>);
+pub(super) struct Answer(Vec<(&'static str, &'static str)>, Vec<u8>);
 
 impl Answer {
-    fn with_keys(names: &[&str], headers: &[(&'static str, &'static str)]) -> Self {
+    pub(super) fn with_keys(names: &[&str], headers: &[(&'static str, &'static str)]) -> Self {
         Self([&[(":status", "200")], headers].concat(), jwks(names).to_string().into_bytes())
     }
 
-    fn status(status: &'static str) -> Self {
+    pub(super) fn status(status: &'static str) -> Self {
         Self(vec![(":status", status)], Vec::new())
     }
 }
