@@ -1,8 +1,8 @@
 //! What a filter wants done: header operations, counters, facts and a log line, as plain values.
 
-use std::borrow::Cow;
+use std::sync::Arc;
 
-use crate::{Fact, HeaderName, HeaderValue, LocalReply};
+use crate::{Facts, HeaderName, HeaderValue, LocalReply};
 
 /// What a filter decided about a request.
 #[derive(Debug, Clone, PartialEq)]
@@ -34,7 +34,7 @@ pub struct Effects {
     /// Counters to increment by one.
     pub counters: CounterSet,
     /// Findings for later filters of the same module.
-    pub facts: Vec<Fact>,
+    pub facts: Facts,
     /// Findings for whatever else looks at this request: see [`Property`].
     pub properties: Vec<Property>,
     /// A line for the log. Made only where [`crate::Host::logs`] says that it would be written.
@@ -58,7 +58,7 @@ pub enum HeaderOp {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Property {
     /// Its name, such as `foregate.jwt.sub`.
-    pub name: Cow<'static, str>,
+    pub name: Arc<str>,
     /// What it holds.
     pub value: HeaderValue,
 }

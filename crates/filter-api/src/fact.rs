@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 /// One finding. The list is closed, so that a reader finds every one of them here.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Fact {
@@ -21,9 +23,9 @@ pub enum Fact {
     },
 }
 
-/// The facts that the filters before this one left.
+/// Facts, in the order in which they were found. One of them, as most requests have, allocates nothing.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Facts(pub Vec<Fact>);
+pub struct Facts(pub SmallVec<[Fact; 1]>);
 
 impl Facts {
     /// The claims of every verified token, in the order of verification.

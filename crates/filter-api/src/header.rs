@@ -2,16 +2,25 @@
 //! a response, so a value with a line end in it would split the response: these types cannot hold
 //! one.
 
-use std::borrow::Cow;
 use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
 
-/// A header name: a lower-case token of RFC 9110 section 5.6.2, or a pseudo-header.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct HeaderName(Cow<'static, str>);
+/// A header name: a lower-case token of RFC 9110 section 5.6.2, or a pseudo-header. Cloning one allocates
+/// nothing.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct HeaderName(Text<str>);
 
-/// A header value: bytes without CR, LF, NUL or any other control character but tab.
+/// A header value: bytes without CR, LF, NUL or any other control character but tab. Cloning one allocates
+/// nothing.
 #[derive(Clone, PartialEq, Eq)]
-pub struct HeaderValue(Cow<'static, [u8]>);
+pub struct HeaderValue(Text<[u8]>);
+
+/// Known when the program is compiled, or shared.
+enum Text<T: ?Sized + 'static> {
+    Static(&'static T),
+    Shared(Arc<T>),
+}
 
 /// Why a name or value cannot be a header's.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,14 +35,17 @@ impl HeaderName {
     /// A name known when the program is compiled; it must be valid and lower-case.
     pub const fn from_static(name: &'static str) -> Self {
         assert!(is_name(name.as_bytes()), "not a lower-case header name");
-        Self(Cow::Borrowed(name))
+        Self(Text::Static(name))
     }
 
     /// Checks a name and makes it lower-case.
     pub fn new(name: &str) -> Result<Self, InvalidHeader> {
+        if let Some(known) = known(name) {
+            return Ok(Self(known));
+        }
         let lower = name.to_ascii_lowercase();
         if is_name(lower.as_bytes()) {
-            Ok(Self(Cow::Owned(lower)))
+            Ok(Self(known(&lower).unwrap_or_else(|| Text::Shared(lower.into()))))
         } else {
             Err(InvalidHeader::Name(name.escape_debug().to_string()))
         }
@@ -49,18 +61,69 @@ impl HeaderValue {
     /// A value known when the program is compiled.
     pub const fn from_static(value: &'static str) -> Self {
         assert!(is_value(value.as_bytes()), "a control character in a header value");
-        Self(Cow::Borrowed(value.as_bytes()))
+        Self(Text::Static(value.as_bytes()))
     }
 
     /// Checks a value.
-    pub fn new(value: impl Into<Vec<u8>>) -> Result<Self, InvalidHeader> {
-        let value = value.into();
-        if is_value(&value) { Ok(Self(Cow::Owned(value))) } else { Err(InvalidHeader::Value) }
+    pub fn new(value: impl AsRef<[u8]>) -> Result<Self, InvalidHeader> {
+        let value = value.as_ref();
+        if is_value(value) { Ok(Self(Text::Shared(value.into()))) } else { Err(InvalidHeader::Value) }
     }
 
     /// The value's bytes.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
+    }
+}
+
+/// Names that are made from requests again and again.
+fn known(name: &str) -> Option<Text<str>> {
+    ["authorization", "cookie"].into_iter().find(|known| *known == name).map(Text::Static)
+}
+
+impl<T: ?Sized> Deref for Text<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        match self {
+            Self::Static(text) => text,
+            Self::Shared(text) => text,
+        }
+    }
+}
+
+impl<T: ?Sized> Clone for Text<T> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Static(text) => Self::Static(text),
+            Self::Shared(text) => Self::Shared(Arc::clone(text)),
+        }
+    }
+}
+
+impl<T: ?Sized + PartialEq> PartialEq for Text<T> {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl<T: ?Sized + Eq> Eq for Text<T> {}
+
+impl<T: ?Sized + Ord> PartialOrd for Text<T> {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<T: ?Sized + Ord> Ord for Text<T> {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (**self).cmp(&**other)
+    }
+}
+
+impl fmt::Debug for HeaderName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.as_str())
     }
 }
 

@@ -1,5 +1,7 @@
 //! Claims beyond the registered ones: what they must hold, and how they travel in headers.
 
+use std::sync::Arc;
+
 use filter_api::config::StringMatcher;
 use filter_api::{HeaderName, HeaderValue};
 use serde_json::{Map, Value};
@@ -32,7 +34,7 @@ pub struct ClaimHeader {
 #[derive(Debug, Clone)]
 pub struct ClaimProperty {
     /// Its name, which begins with [`ClaimProperty::PREFIX`].
-    pub name: String,
+    pub name: Arc<str>,
     /// The claim.
     pub claim: ClaimText,
 }

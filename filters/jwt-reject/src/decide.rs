@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use filter_api::matcher::{PathView, Selected, select};
 use filter_api::{
-    CounterSet, Effects, Fact, Filter, Head, HeaderName, HeaderOp, HeaderValue, Host, Level, LogLine,
+    CounterSet, Effects, Fact, Facts, Filter, Head, HeaderName, HeaderOp, HeaderValue, Host, Level, LogLine,
     Outcome, Property, Waiting,
 };
 use serde_json::Value;
@@ -14,7 +14,7 @@ use crate::JwtReject;
 use crate::answer;
 use crate::cache::{Good, Memory};
 use crate::config::{Config, Provider, Requirement, Rule, Tokens, bit};
-use crate::locate::{self, Found};
+use crate::locate::{self, Few, Found};
 use crate::reason::{Allowed, CLAIMS_NOT_FORWARDED, CacheResult, CheckedBy, Reason, WAITED};
 use crate::remote::Remote;
 use crate::token::Claims;
@@ -88,7 +88,7 @@ impl<H: Head, T: Host> Request<'_, H, T> {
     }
 
     fn require(&mut self, required: &Tokens) -> Result<Allowed, Reason> {
-        let mut found = Vec::new();
+        let mut found = Few::new();
         for (place, provider) in required.providers.iter().enumerate() {
             provider.locations.find(self.head, bit(place), &mut found);
         }
@@ -97,7 +97,7 @@ impl<H: Head, T: Host> Request<'_, H, T> {
         }
         let tolerant = required.tree.tolerates_failure();
         let mut failed = self.out_of_bounds(&found);
-        let mut checked = Vec::new();
+        let mut checked: Few<Checked> = Few::new();
         if failed.is_none() {
             for token in &found {
                 let token = self.check(token, required);
@@ -124,7 +124,7 @@ impl<H: Head, T: Host> Request<'_, H, T> {
         match failed {
             None => Ok(Allowed::Verified),
             Some(_) => {
-                self.effects.facts.clear();
+                self.effects.facts.0.clear();
                 self.claim_headers.clear();
                 self.properties.clear();
                 Ok(Allowed::Failed)
@@ -160,7 +160,7 @@ impl<H: Head, T: Host> Request<'_, H, T> {
                         self.effects.counters.add(CLAIMS_NOT_FORWARDED);
                     }
                     let claims = Arc::clone(&good.claims);
-                    self.effects.facts.push(Fact::Claims { provider: provider.name.clone(), claims });
+                    self.effects.facts.0.push(Fact::Claims { provider: provider.name.clone(), claims });
                     if !required.tree.needs_every_verdict() {
                         break;
                     }
@@ -176,8 +176,9 @@ impl<H: Head, T: Host> Request<'_, H, T> {
             verified.map(|(_, provider)| provider)
         };
         let writes = |name: &HeaderName| verifiers().any(|it| it.written_headers().any(|own| own == name));
-        let publishes =
-            |name: &str| verifiers().any(|it| it.claim_properties.iter().any(|own| own.name == name));
+        let publishes = |name: &str| {
+            verifiers().any(|it| it.claim_properties.iter().any(|own| own.name.as_ref() == name))
+        };
         headers.retain(|operation| !matches!(operation, HeaderOp::Set(name, _) if writes(name)));
         properties.retain(|property| !publishes(&property.name));
         headers.append(&mut self.claim_headers);
@@ -294,15 +295,16 @@ impl<H: Head, T: Host> Request<'_, H, T> {
     }
 
     fn allow(self, allowed: Allowed) -> Outcome {
-        let mut headers = self.removed_copies();
+        let copies = self.removed_copies();
         let Self { config, mut effects, claim_headers, properties, .. } = self;
         effects.counters.add(allowed.counter());
-        if !config.shadow {
-            headers.append(&mut effects.headers);
-            headers.extend(claim_headers);
-            effects.properties = properties;
+        if config.shadow {
+            effects.headers = copies;
+            return Outcome::Continue(effects);
         }
-        effects.headers = headers;
+        effects.headers.extend(copies);
+        effects.headers.extend(claim_headers);
+        effects.properties = properties;
         Outcome::Continue(effects)
     }
 
@@ -317,8 +319,8 @@ impl<H: Head, T: Host> Request<'_, H, T> {
     fn refuse(self, reason: Reason) -> Outcome {
         let headers = if self.config.shadow { self.removed_copies() } else { Vec::new() };
         let Self { config, head, host, effects, .. } = self;
-        let mut effects = Effects { headers, facts: Vec::new(), ..effects };
-        effects.facts.push(Fact::Refused { filter: JwtReject::NAME, reason: reason.label() });
+        let mut effects = Effects { headers, facts: Facts::default(), ..effects };
+        effects.facts.0.push(Fact::Refused { filter: JwtReject::NAME, reason: reason.label() });
         let (counter, level, what) = match config.shadow {
             false => (reason.counter(), Level::Debug, "refused"),
             true => (reason.shadow_counter(), Level::Info, "would refuse"),
@@ -366,7 +368,7 @@ impl Provider {
         let mut properties = Vec::new();
         for property in &self.claim_properties {
             match property.claim.value(&claims.json) {
-                Some(Ok(value)) => properties.push(Property { name: property.name.clone().into(), value }),
+                Some(Ok(value)) => properties.push(Property { name: Arc::clone(&property.name), value }),
                 Some(Err(())) => left_out = true,
                 None => {}
             }

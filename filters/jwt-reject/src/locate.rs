@@ -12,6 +12,7 @@
 use std::borrow::Cow;
 
 use filter_api::{Head, HeaderName, HeaderOp, HeaderValue, is_token_byte};
+use smallvec::SmallVec;
 
 /// Where to look.
 #[derive(Debug, Clone, Default)]
@@ -55,6 +56,9 @@ pub struct Found<'h> {
     pub owners: u64,
 }
 
+/// As many as most requests have one of, which then allocates nothing.
+pub type Few<T> = SmallVec<[T; 1]>;
+
 /// A place in a request head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
@@ -93,7 +97,7 @@ impl Locations {
 
     /// Adds every token in these locations to `found`, marked with this owner. A token that
     /// another owner found in the same place gets a second owner.
-    pub fn find<'h>(&self, head: &'h impl Head, owner: u64, found: &mut Vec<Found<'h>>) {
+    pub fn find<'h>(&self, head: &'h impl Head, owner: u64, found: &mut Few<Found<'h>>) {
         let mut note = |place: Place, token: Cow<'h, [u8]>| match found
             .iter_mut()
             .find(|earlier| earlier.place == place)
@@ -219,7 +223,7 @@ fn remove_lines(head: &impl Head, found: &[Found<'_>], operations: &mut Vec<Head
     let in_line = |wanted: usize| {
         found.iter().any(|token| matches!(token.place, Place::Header { line, .. } if line == wanted))
     };
-    let mut done: Vec<&[u8]> = Vec::new();
+    let mut done: Few<&[u8]> = Few::new();
     for (line, (name, _)) in head.lines().enumerate() {
         if !in_line(line) || done.iter().any(|earlier| earlier.eq_ignore_ascii_case(name)) {
             continue;
@@ -227,9 +231,12 @@ fn remove_lines(head: &impl Head, found: &[Found<'_>], operations: &mut Vec<Head
         done.push(name);
         let own = head.lines().enumerate().filter(|(_, (other, _))| other.eq_ignore_ascii_case(name));
         let kept = own.flat_map(|(line, (_, value))| {
-            let parts: Vec<&[u8]> = if in_line(line) { joined(value).collect() } else { vec![value] };
-            let kept = parts.into_iter().enumerate().filter(move |(part, _)| !holds_token(line, Some(*part)));
-            kept.map(|(_, credentials)| credentials)
+            // A line that holds no token of ours stays as it is.
+            let (whole, parts) =
+                if in_line(line) { (None, Some(joined(value))) } else { (Some(value), None) };
+            let parts = parts.into_iter().flatten().enumerate();
+            let kept = parts.filter(move |(part, _)| !holds_token(line, Some(*part)));
+            whole.into_iter().chain(kept.map(|(_, credentials)| credentials))
         });
         replace_lines(name, kept, operations);
     }
@@ -355,7 +362,7 @@ mod tests {
     use super::*;
 
     fn tokens(locations: &Locations, head: &HeadMap) -> Vec<String> {
-        let mut found = Vec::new();
+        let mut found = Few::new();
         locations.find(head, 1, &mut found);
         found.iter().map(|token| String::from_utf8_lossy(&token.token).into_owned()).collect()
     }
@@ -429,7 +436,7 @@ mod tests {
     }
 
     fn after_removal(locations: &Locations, head: &HeadMap) -> Vec<String> {
-        let mut found = Vec::new();
+        let mut found = Few::new();
         locations.find(head, 1, &mut found);
         let show = |operation: &HeaderOp| match operation {
             HeaderOp::Set(name, value) => format!("set {} {value:?}", name.as_str()),
@@ -481,7 +488,7 @@ mod tests {
     #[test]
     fn a_token_of_two_owners_is_one_token() {
         let head = HeadMap::get("/").with("authorization", "Bearer a");
-        let mut found = Vec::new();
+        let mut found = Few::new();
         Locations::standard().find(&head, 1, &mut found);
         Locations::standard().find(&head, 2, &mut found);
         assert_eq!(found.len(), 1);

@@ -122,7 +122,7 @@ fn where_tokens_are() {
             }
             None => Locations::standard(),
         };
-        let mut found = Vec::new();
+        let mut found = jwt_reject::locate::Few::new();
         locations.find(&head, 1, &mut found);
         let found: Vec<String> =
             found.iter().map(|token| String::from_utf8_lossy(&token.token).into_owned()).collect();

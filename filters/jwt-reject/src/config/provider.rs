@@ -294,7 +294,7 @@ fn read_claim_property(node: &Node<'_>) -> Option<ClaimProperty> {
         return None;
     }
     let claim = ClaimText { path: ClaimPath::new(claim), arrays_as_json };
-    Some(ClaimProperty { name: format!("{}{name}", ClaimProperty::PREFIX), claim })
+    Some(ClaimProperty { name: format!("{}{name}", ClaimProperty::PREFIX).into(), claim })
 }
 
 /// A header that the filter writes: none that makes the request another one.
