@@ -17,4 +17,5 @@
 mod documents;
 mod jwt;
 mod jwt_reject;
+mod shipped;
 mod suite;

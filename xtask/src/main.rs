@@ -38,6 +38,13 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<OsString>,
     },
+    /// Measures what the filters cost in a real Envoy, beside their rivals
+    #[command(disable_help_flag = true)]
+    Bench {
+        /// Passed on to the benchmark: `cargo xtask bench --help` lists them
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
 }
 
 fn main() -> ExitCode {
@@ -67,6 +74,13 @@ fn run(task: Task) -> Result<()> {
             let mut demo = process::native_cargo();
             demo.args(["run", "--quiet", "--package", "demo", "--"]).args(arguments);
             hand_over(demo, &envoy)
+        }
+        Task::Bench { arguments } => {
+            let envoy = setup()?;
+            build()?;
+            let mut bench = process::native_cargo();
+            bench.args(["run", "--release", "--quiet", "--package", "bench", "--"]).args(arguments);
+            hand_over(bench, &envoy)
         }
     }
 }

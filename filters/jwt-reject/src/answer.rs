@@ -1,5 +1,7 @@
 //! The answer to a refused request: status, challenge and body.
 
+use std::borrow::Cow;
+
 use filter_api::{GrpcStatus, Head, HeaderName, HeaderValue, LocalReply};
 
 use crate::config::Refusal;
@@ -36,7 +38,9 @@ pub(crate) fn refusal(head: &impl Head, reason: Reason, config: &Refusal) -> Loc
 }
 
 fn challenge(head: &impl Head, reason: Reason, config: &Refusal) -> Vec<u8> {
-    let mut challenge = b"Bearer realm=\"".to_vec();
+    // Room for all of it, but for very long URLs: it is made at every refusal.
+    let mut challenge = Vec::with_capacity(192);
+    challenge.extend_from_slice(b"Bearer realm=\"");
     push_realm(head, &config.token_params, &mut challenge);
     challenge.push(b'"');
     if reason == Reason::ScopeMissing {
@@ -56,10 +60,13 @@ fn challenge(head: &impl Head, reason: Reason, config: &Refusal) -> Vec<u8> {
 /// parameters that may hold the very token that was refused.
 fn push_realm(head: &impl Head, token_params: &[String], out: &mut Vec<u8>) {
     let start = out.len();
-    let path = without_parameters(head.path(), token_params);
+    let path = match head.path() {
+        plain if !plain.contains(&b'?') => Cow::Borrowed(plain),
+        path => Cow::Owned(without_parameters(path, token_params)),
+    };
     let scheme = head.scheme();
     let separator: &[u8] = if scheme.is_empty() { b"" } else { b"://" };
-    for byte in scheme.iter().chain(separator).chain(head.authority()).chain(&path) {
+    for byte in scheme.iter().chain(separator).chain(head.authority()).chain(path.as_ref()) {
         let escaped: &[u8] = match byte {
             b'"' => b"\\\"",
             b'\\' => b"\\\\",

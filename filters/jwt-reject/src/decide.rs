@@ -22,15 +22,8 @@ use crate::verify::{Means, Observer, Unverified, check_time};
 
 /// Decides about a request.
 pub(crate) fn outcome(config: &Config, head: &impl Head, host: &impl Host) -> Outcome {
-    let mut request = Request {
-        config,
-        head,
-        host,
-        effects: Effects::default(),
-        claim_headers: Vec::new(),
-        properties: Vec::new(),
-        wait: None,
-    };
+    let mut request =
+        Request { config, head, host, effects: Effects::default(), said: Few::new(), wait: None };
     let verdict = request.decide();
     // What keys that are to come cannot change is said at once.
     let depends_on_keys =
@@ -51,12 +44,28 @@ struct Request<'r, H, T> {
     host: &'r T,
     /// Its header operations take tokens out.
     effects: Effects,
-    /// What verified tokens say, as headers.
-    claim_headers: Vec<HeaderOp>,
-    /// What they say, as properties.
-    properties: Vec<Property>,
+    /// What verified tokens say.
+    said: Few<Said<'r>>,
     /// Until when it is worth waiting for keys that a token needs.
     wait: Option<u64>,
+}
+
+/// What a token says, by the provider that verified it.
+struct Said<'r> {
+    /// Which of the request's tokens.
+    token: usize,
+    provider: &'r Provider,
+    good: Rc<Good>,
+}
+
+impl Said<'_> {
+    fn writes(&self, header: &HeaderName) -> bool {
+        self.provider.written_headers().any(|own| own == header)
+    }
+
+    fn publishes(&self, property: &str) -> bool {
+        self.provider.claim_properties.iter().any(|own| own.name.as_ref() == property)
+    }
 }
 
 /// What was found out about a token.
@@ -69,15 +78,16 @@ struct Checked {
     failed: Option<Reason>,
 }
 
-impl<H: Head, T: Host> Request<'_, H, T> {
+impl<'r, H: Head, T: Host> Request<'r, H, T> {
     fn decide(&mut self) -> Result<Allowed, Reason> {
         if self.config.bypass_cors_preflight && is_cors_preflight(self.head) {
             return Ok(Allowed::CorsPreflight);
         }
         let path = PathView::new(self.head.path());
         let lenient = |rule: &Rule| rule.requirement.is_lenient();
-        match select(&self.config.rules, |rule| &rule.matcher, lenient, self.head, &path) {
-            Selected::Nothing if self.config.allow_by_default => Ok(Allowed::NoRule),
+        let config = self.config;
+        match select(&config.rules, |rule| &rule.matcher, lenient, self.head, &path) {
+            Selected::Nothing if config.allow_by_default => Ok(Allowed::NoRule),
             Selected::Nothing => Err(Reason::NoRuleMatched),
             Selected::Ambiguous => Err(Reason::PathAmbiguous),
             Selected::Rule(rule) => match &rule.requirement {
@@ -87,7 +97,7 @@ impl<H: Head, T: Host> Request<'_, H, T> {
         }
     }
 
-    fn require(&mut self, required: &Tokens) -> Result<Allowed, Reason> {
+    fn require(&mut self, required: &'r Tokens) -> Result<Allowed, Reason> {
         let mut found = Few::new();
         for (place, provider) in required.providers.iter().enumerate() {
             provider.locations.find(self.head, bit(place), &mut found);
@@ -99,8 +109,8 @@ impl<H: Head, T: Host> Request<'_, H, T> {
         let mut failed = self.out_of_bounds(&found);
         let mut checked: Few<Checked> = Few::new();
         if failed.is_none() {
-            for token in &found {
-                let token = self.check(token, required);
+            for (number, token) in found.iter().enumerate() {
+                let token = self.check(number, token, required);
                 failed = failed.or(token.failed);
                 checked.push(token);
                 if failed.is_some() && !tolerant {
@@ -125,8 +135,7 @@ impl<H: Head, T: Host> Request<'_, H, T> {
             None => Ok(Allowed::Verified),
             Some(_) => {
                 self.effects.facts.0.clear();
-                self.claim_headers.clear();
-                self.properties.clear();
+                self.said.clear();
                 Ok(Allowed::Failed)
             }
         }
@@ -142,25 +151,22 @@ impl<H: Head, T: Host> Request<'_, H, T> {
     }
 
     /// Checks a token by those of its owners who stand for its issuer.
-    fn check(&mut self, token: &Found<'_>, required: &Tokens) -> Checked {
+    fn check(&mut self, number: usize, token: &Found<'_>, required: &'r Tokens) -> Checked {
         let several = required.providers.len() > 1;
         let mut verified = 0;
         let mut stays = true;
         let mut failed = Reason::IssuerNotConfigured;
-        let mut headers = std::mem::take(&mut self.claim_headers);
-        let mut properties = std::mem::take(&mut self.properties);
         for (place, provider) in owning(token, required) {
             match self.check_by(provider, &token.token, several) {
                 Ok(Some(good)) => {
                     verified |= bit(place);
                     stays &= provider.forward;
-                    self.claim_headers.extend(good.headers.iter().cloned());
-                    self.properties.extend(good.properties.iter().cloned());
                     if good.left_out {
                         self.effects.counters.add(CLAIMS_NOT_FORWARDED);
                     }
                     let claims = Arc::clone(&good.claims);
                     self.effects.facts.0.push(Fact::Claims { provider: provider.name.clone(), claims });
+                    self.said.push(Said { token: number, provider, good });
                     if !required.tree.needs_every_verdict() {
                         break;
                     }
@@ -169,21 +175,6 @@ impl<H: Head, T: Host> Request<'_, H, T> {
                 Err(reason) => failed = reason,
             }
         }
-        // What one token claims never stands beside what another does: a header or property that its
-        // provider writes is this token's, or is not there.
-        let verifiers = || {
-            let verified = owning(token, required).filter(|(place, _)| verified & bit(*place) != 0);
-            verified.map(|(_, provider)| provider)
-        };
-        let writes = |name: &HeaderName| verifiers().any(|it| it.written_headers().any(|own| own == name));
-        let publishes = |name: &str| {
-            verifiers().any(|it| it.claim_properties.iter().any(|own| own.name.as_ref() == name))
-        };
-        headers.retain(|operation| !matches!(operation, HeaderOp::Set(name, _) if writes(name)));
-        properties.retain(|property| !publishes(&property.name));
-        headers.append(&mut self.claim_headers);
-        properties.append(&mut self.properties);
-        (self.claim_headers, self.properties) = (headers, properties);
         match verified {
             0 => Checked { verified, stays: forwarded_by_all(token, required), failed: Some(failed) },
             _ => Checked { verified, stays, failed: None },
@@ -296,15 +287,27 @@ impl<H: Head, T: Host> Request<'_, H, T> {
 
     fn allow(self, allowed: Allowed) -> Outcome {
         let copies = self.removed_copies();
-        let Self { config, mut effects, claim_headers, properties, .. } = self;
+        let Self { config, mut effects, said, .. } = self;
         effects.counters.add(allowed.counter());
         if config.shadow {
             effects.headers = copies;
             return Outcome::Continue(effects);
         }
         effects.headers.extend(copies);
-        effects.headers.extend(claim_headers);
-        effects.properties = properties;
+        for (place, own) in said.iter().enumerate() {
+            // What one token claims never stands beside what another does: a header or property that the
+            // later one's provider writes is that one's, or is not there.
+            let after = said.get(place..).unwrap_or_default();
+            let later = || after.iter().filter(|other| other.token > own.token);
+            let headers = own.good.headers.iter().filter(|operation| match operation {
+                HeaderOp::Set(name, _) => !later().any(|other| other.writes(name)),
+                _ => true,
+            });
+            effects.headers.extend(headers.cloned());
+            let properties = own.good.properties.iter();
+            let properties = properties.filter(|it| !later().any(|other| other.publishes(&it.name)));
+            effects.properties.extend(properties.cloned());
+        }
         Outcome::Continue(effects)
     }
 

@@ -1,0 +1,124 @@
+//! The CPU time of a process, and which cores it may run on.
+
+use std::fs;
+
+use anyhow::{Context as _, bail};
+
+/// The CPU time of a process in nanoseconds: the sum over its threads. A thread that ended is not in it.
+pub(crate) fn nanoseconds(pid: u32) -> anyhow::Result<u64> {
+    let mut total = 0_u64;
+    for thread in threads(pid)? {
+        let path = format!("/proc/{pid}/task/{thread}/schedstat");
+        // A thread may end between the listing and the reading.
+        let Ok(text) = fs::read_to_string(&path) else { continue };
+        let on_cpu = text.split_whitespace().next().and_then(|number| number.parse::<u64>().ok());
+        total = total.saturating_add(on_cpu.with_context(|| format!("{path}: no number in {text:?}"))?);
+    }
+    if total == 0 {
+        bail!("this kernel keeps no times of threads (/proc/{pid}/task/*/schedstat is 0 everywhere)");
+    }
+    Ok(total)
+}
+
+fn threads(pid: u32) -> anyhow::Result<Vec<i32>> {
+    let folder = format!("/proc/{pid}/task");
+    let entries = fs::read_dir(&folder);
+    let entries = entries.with_context(|| format!("{folder}: measuring needs the /proc of Linux"))?;
+    Ok(entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect())
+}
+
+/// Which core is whose.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub(crate) enum Pinning {
+    /// Envoy has one core to itself, the load another.
+    Pinned { envoy: usize, load: usize },
+    /// They may disturb each other, for this reason.
+    NotPinned(String),
+}
+
+impl Pinning {
+    /// Chooses two cores of those that this process may use, and takes one of them for this thread.
+    pub(crate) fn choose() -> Self {
+        match affinity::cores().as_deref() {
+            Ok([envoy, .., load]) => match affinity::pin(None, *load) {
+                Ok(()) => Self::Pinned { envoy: *envoy, load: *load },
+                Err(error) => Self::NotPinned(format!("{error:#}")),
+            },
+            Ok(cores) => Self::NotPinned(format!("there are not two cores but {}", cores.len())),
+            Err(error) => Self::NotPinned(format!("{error:#}")),
+        }
+    }
+
+    /// Puts every thread of that process on Envoy's core.
+    pub(crate) fn apply(&self, pid: u32) -> anyhow::Result<()> {
+        let Self::Pinned { envoy, .. } = self else { return Ok(()) };
+        for thread in threads(pid)? {
+            affinity::pin(Some(thread), *envoy)
+                .with_context(|| format!("cannot pin Envoy to core {envoy}"))?;
+        }
+        Ok(())
+    }
+}
+
+impl std::fmt::Display for Pinning {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Pinned { envoy, load } => write!(f, "Envoy on core {envoy}, the load on core {load}"),
+            Self::NotPinned(why) => write!(f, "NOT pinned to cores, so less exact: {why}"),
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+mod affinity {
+    use anyhow::Context as _;
+    use rustix::thread::{CpuSet, Pid, sched_getaffinity, sched_setaffinity};
+
+    pub(super) fn cores() -> anyhow::Result<Vec<usize>> {
+        let set = sched_getaffinity(None).context("cannot learn which cores there are")?;
+        Ok((0..CpuSet::MAX_CPU).filter(|core| set.is_set(*core)).collect())
+    }
+
+    /// Pins a thread, or the calling one.
+    pub(super) fn pin(thread: Option<i32>, core: usize) -> anyhow::Result<()> {
+        let mut set = CpuSet::new();
+        set.set(core);
+        sched_setaffinity(thread.and_then(Pid::from_raw), &set).with_context(|| format!("core {core}"))
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod affinity {
+    pub(super) fn cores() -> anyhow::Result<Vec<usize>> {
+        anyhow::bail!("only Linux can be told which core a thread is for")
+    }
+
+    pub(super) fn pin(_: Option<i32>, _: usize) -> anyhow::Result<()> {
+        anyhow::bail!("only Linux can be told which core a thread is for")
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_takes_time_and_sleep_does_not() {
+        let pid = std::process::id();
+        let started = nanoseconds(pid).unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(200));
+        let slept = nanoseconds(pid).unwrap();
+        let mut work = 1_u64;
+        for number in 0..100_000_000_u64 {
+            work = std::hint::black_box(work.wrapping_mul(number | 1));
+        }
+        let worked = nanoseconds(pid).unwrap();
+        assert!(slept - started < 100_000_000, "{}", slept - started);
+        assert!(worked - slept > 10_000_000, "{}", worked - slept);
+    }
+
+    #[test]
+    fn a_process_that_is_not_there_is_an_error() {
+        assert!(nanoseconds(u32::MAX).is_err());
+    }
+}

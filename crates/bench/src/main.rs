@@ -1,0 +1,114 @@
+//! What a filter costs in a real Envoy, beside its rivals: `cargo xtask bench`.
+//!
+//! For each kind of request ([`workload`]) every implementation ([`rival`]) that gives the right answers has
+//! its turn in each round ([`measure`]): it is sent requests ([`load`]), and the CPU time of its Envoy is read
+//! before and after ([`cpu`]). Told is the cost of a request over that of an Envoy without a filter, its
+//! median with a 95 % interval ([`statistics`]), as a table and, if asked for, as files ([`report`]).
+
+#![allow(clippy::disallowed_methods, reason = "a benchmark reads clocks")]
+
+mod cpu;
+mod load;
+mod machine;
+mod measure;
+mod report;
+mod rival;
+mod statistics;
+mod tokens;
+mod workload;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context as _, ensure};
+use clap::Parser;
+
+use crate::cpu::Pinning;
+use crate::measure::Amount;
+use crate::report::Run;
+use crate::rival::Rival;
+use crate::tokens::Keys;
+use crate::workload::{NAMES, Workload};
+
+/// Measures what jwt_reject costs in a real Envoy, beside Envoy's own jwt_authn and Lua
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask bench", bin_name = "cargo xtask bench")]
+struct Args {
+    /// One short round of two workloads: to see that it works, not what it costs
+    #[arg(long)]
+    quick: bool,
+    /// Only this workload; may be given several times
+    #[arg(long, value_name = "NAME", value_parser = clap::builder::PossibleValuesParser::new(NAMES))]
+    only: Vec<String>,
+    /// In each round every implementation has its turn [default: 25, with --quick 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    rounds: Option<u16>,
+    /// Requests in a turn [default: 4000, with --quick 400]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    requests: Option<u16>,
+    /// Compare another build of the module too; may be given several times
+    #[arg(long, value_name = "NAME=FILE.wasm")]
+    module: Vec<String>,
+    /// Write the run to benches/runs/<date>-NAME
+    #[arg(long, value_name = "NAME")]
+    save: Option<String>,
+}
+
+fn main() -> ExitCode {
+    match run(&Args::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(args: &Args) -> anyhow::Result<()> {
+    let (rounds, requests, names) =
+        if args.quick { (1, 400, ["missing", "good-repeated"].as_slice()) } else { (25, 4000, NAMES) };
+    let requests = args.requests.map_or(requests, usize::from);
+    let rounds = args.rounds.map_or(rounds, usize::from);
+    let amount = Amount { rounds, requests, warm_up: requests };
+    let only: Vec<&str> = args.only.iter().map(String::as_str).collect();
+    let names = if only.is_empty() { names } else { only.as_slice() };
+    let folder = args.save.as_deref().map(report::folder).transpose()?;
+
+    let mut rivals = Rival::shipped()?;
+    for module in &args.module {
+        let (name, file) = module.split_once('=').context("--module takes NAME=FILE.wasm")?;
+        ensure!(rivals.iter().all(|rival| rival.name != name), "--module: {name:?} is there already");
+        let file = std::path::absolute(PathBuf::from(file))?;
+        ensure!(file.is_file(), "--module: there is no file {}", file.display());
+        rivals.push(Rival::of_module(name, file));
+    }
+
+    let keys = Keys::make()?;
+    // Before this thread has one core only: making tokens takes all.
+    let workloads: Vec<Workload> =
+        names.iter().map(|name| Workload::make(name, &keys)).collect::<anyhow::Result<_>>()?;
+    let pinning = Pinning::choose();
+    let mut run = Run::begin(amount, &pinning, &rivals)?;
+    println!("{run}");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.context("cannot start the runtime")?.block_on(async {
+        let mut running = Vec::new();
+        for rival in &rivals {
+            running.push(rival.start(&keys.jwks(), &pinning).await?);
+        }
+        for workload in &workloads {
+            let measured = measure::workload(workload, &running, &keys, amount, &pinning).await?;
+            print!("\n{}", report::terminal(&measured));
+            run.workloads.push(measured);
+        }
+        for rival in running {
+            rival.envoy.stop().await?;
+        }
+        anyhow::Ok(())
+    })?;
+    if let Some(folder) = folder {
+        run.save(&folder)?;
+        println!("\nwritten to {}", folder.display());
+    }
+    Ok(())
+}
