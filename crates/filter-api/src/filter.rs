@@ -79,6 +79,11 @@ pub enum Callback {
     Tick,
     /// An HTTP call of the filter's has ended.
     HttpCallResponse,
+    /// More of the request has arrived. A filter that lets requests wait needs both of these: while one
+    /// waits its body must not go on, whatever Envoy is told to do about that.
+    RequestBody,
+    /// The request's trailers have arrived.
+    RequestTrailers,
 }
 
 impl Callback {
@@ -88,6 +93,8 @@ impl Callback {
             Self::RequestHeaders => "proxy_on_request_headers",
             Self::Tick => "proxy_on_tick",
             Self::HttpCallResponse => "proxy_on_http_call_response",
+            Self::RequestBody => "proxy_on_request_body",
+            Self::RequestTrailers => "proxy_on_request_trailers",
         }
     }
 }

@@ -124,6 +124,16 @@ macro_rules! module {
             extern "C" fn proxy_on_request_headers(stream: u32, _headers: u32, _end: bool) -> u32 {
                 MODULE.with(|module| module.on_request_headers(stream))
             }
+
+            #[unsafe(no_mangle)]
+            extern "C" fn proxy_on_request_body(stream: u32, _length: usize, _end: bool) -> u32 {
+                MODULE.with(|module| module.on_more_of_request(stream))
+            }
+
+            #[unsafe(no_mangle)]
+            extern "C" fn proxy_on_request_trailers(stream: u32, _trailers: u32) -> u32 {
+                MODULE.with(|module| module.on_more_of_request(stream))
+            }
         }
     };
 }

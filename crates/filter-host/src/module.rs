@@ -164,6 +164,13 @@ impl<F: Filter> Module<F> {
         if verdict == Some(Verdict::Continue) { CONTINUE } else { PAUSE }
     }
 
+    /// `proxy_on_request_body` and `proxy_on_request_trailers`. Envoy brings neither while a request is held,
+    /// unless `allow_on_headers_stop_iteration` has it do so; what went on then would take the request along.
+    pub fn on_more_of_request(&self, stream: u32) -> u32 {
+        let held = self.held.borrow().iter().any(|held| held.stream == stream);
+        if held { PAUSE } else { CONTINUE }
+    }
+
     fn root(&self, number: u32) -> Option<Rc<Root<F>>> {
         self.roots.borrow().iter().find(|(own, _)| *own == number).map(|(_, root)| Rc::clone(root))
     }

@@ -54,8 +54,13 @@ pub struct JwtReject {
 
 impl Filter for JwtReject {
     const NAME: &'static str = "jwt_reject";
-    const CALLBACKS: &'static [Callback] =
-        &[Callback::RequestHeaders, Callback::Tick, Callback::HttpCallResponse];
+    const CALLBACKS: &'static [Callback] = &[
+        Callback::RequestHeaders,
+        Callback::RequestBody,
+        Callback::RequestTrailers,
+        Callback::Tick,
+        Callback::HttpCallResponse,
+    ];
     // A request that could not be looked at must not get past.
     const ON_HOST_FAILURE: OnHostFailure = OnHostFailure::Refuse;
     const COUNTERS: &'static [&'static str] = reason::COUNTERS;

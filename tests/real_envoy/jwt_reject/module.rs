@@ -18,7 +18,9 @@ const EXPORTS: &[&str] = &[
     "proxy_on_delete",
     // What the filter declares.
     "proxy_on_http_call_response",
+    "proxy_on_request_body",
     "proxy_on_request_headers",
+    "proxy_on_request_trailers",
     "proxy_on_tick",
 ];
 

@@ -550,3 +550,43 @@ async fn what_stands_in_the_way_of_fetching_is_named() -> anyhow::Result<()> {
     }
     Ok(())
 }
+
+/// With this option Envoy does not hold back the body of a request whose headers a filter has stopped, and lets
+/// the request go on when the filter lets the body. That must not become a way around the filter.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_body_takes_a_request_past_the_filter() -> anyhow::Result<()> {
+    let issuer = Issuer::start(Answer::Late(Duration::from_millis(1500), &["p256"])).await?;
+    let gateway = Gateway::start(&JWT_REJECT, |config| {
+        with_remote_keys(config, issuer.addr(), &json!({ "wait_for_keys": "5s" }))?.edit(|value| {
+            let filter = hcm_mut(value)?.get_mut("http_filters").and_then(|filters| filters.get_mut(0));
+            let plugin = filter.and_then(|filter| filter.pointer_mut("/typed_config/config"));
+            plugin.context("no plugin")?["allow_on_headers_stop_iteration"] = json!(true);
+            Ok(())
+        })
+    })
+    .await?;
+    let addr = gateway.addr()?;
+    let forged = jwt::token::make(&json!({ "tamper": ["flip_signature"] }))?;
+    let mut waiting = Vec::new();
+    for number in 0..12 {
+        let http = if number % 2 == 0 { Http::H1 } else { Http::H2 };
+        let (token, status) = if number % 3 == 0 { (token("p256")?, 200) } else { (forged.clone(), 401) };
+        let size = 100_000 + number;
+        let request = Request::post("/api", vec![b'x'; size]).over(http);
+        let request = request.header("authorization", format!("Bearer {token}"));
+        waiting.push(tokio::spawn(async move {
+            let response = client::send(addr, &request).await?;
+            anyhow::ensure!(response.status == status, "{number}: {}, not {status}", response.status);
+            let whole = response.text().contains(&format!("\"body_bytes\":{size}"));
+            anyhow::ensure!(status != 200 || whole, "the body came whole: {}", response.text());
+            anyhow::Ok(())
+        }));
+    }
+    for request in waiting {
+        request.await??;
+    }
+    assert_eq!(gateway.echo.requests(), 4, "only the good ones arrived");
+    assert!(gateway.counters().await?["requests_waited"] > 0);
+    gateway.check_health([forged.as_str()].into_iter()).await?;
+    gateway.envoy.stop().await
+}
