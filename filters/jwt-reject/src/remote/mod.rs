@@ -141,6 +141,10 @@ impl Remote {
         let mut work = Work::default();
         let moment = background.moment();
         let now = moment.unix_nanos;
+        if now == u64::MAX {
+            // There is no clock, and without one no token passes: nothing is worth fetching.
+            return work;
+        }
         let Some(cell) = background.shared(&self.state_cell) else {
             // What removed it we cannot know; it must be there before anyone may take a lease.
             let _ = background.share(&self.state_cell, &State::default().encode());

@@ -419,6 +419,15 @@ fn a_clock_that_is_put_back_does_not_stop_fetching() {
 }
 
 #[test]
+fn without_a_clock_nothing_is_fetched() {
+    let world = World::new();
+    world.now.set(u64::MAX);
+    let workers = workers(&world, &settings(), 2);
+    tick(&world, &workers);
+    assert_eq!(world.started.get(), 0);
+}
+
+#[test]
 fn secrets_among_public_keys_are_refused_unless_meant() {
     let mixed = json!({"keys": [
         {"kty": "oct", "k": "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"},
