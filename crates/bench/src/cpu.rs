@@ -98,23 +98,29 @@ mod affinity {
     }
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
+#[cfg(target_os = "linux")]
 mod tests {
     use super::*;
 
+    /// What another process uses in 300 ms. This one runs other tests meanwhile.
+    fn used_by(program: &str, arguments: &[&str]) -> u64 {
+        let mut child = std::process::Command::new(program).args(arguments).spawn().unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        let before = nanoseconds(child.id()).unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        let used = nanoseconds(child.id()).unwrap() - before;
+        child.kill().unwrap();
+        child.wait().unwrap();
+        used
+    }
+
     #[test]
     fn work_takes_time_and_sleep_does_not() {
-        let pid = std::process::id();
-        let started = nanoseconds(pid).unwrap();
-        std::thread::sleep(std::time::Duration::from_millis(200));
-        let slept = nanoseconds(pid).unwrap();
-        let mut work = 1_u64;
-        for number in 0..100_000_000_u64 {
-            work = std::hint::black_box(work.wrapping_mul(number | 1));
-        }
-        let worked = nanoseconds(pid).unwrap();
-        assert!(slept - started < 100_000_000, "{}", slept - started);
-        assert!(worked - slept > 10_000_000, "{}", worked - slept);
+        let asleep = used_by("sleep", &["60"]);
+        assert!(asleep < 1_000_000, "{asleep}");
+        let busy = used_by("sh", &["-c", "while :; do :; done"]);
+        assert!((10_000_000..1_000_000_000).contains(&busy), "{busy}");
     }
 
     #[test]

@@ -40,10 +40,10 @@ struct Args {
     /// Only this workload; may be given several times
     #[arg(long, value_name = "NAME", value_parser = clap::builder::PossibleValuesParser::new(NAMES))]
     only: Vec<String>,
-    /// In each round every implementation has its turn [default: 25, with --quick 1]
+    /// In each round every implementation has its turn [default: 100, with --quick 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     rounds: Option<u16>,
-    /// Requests in a turn [default: 4000, with --quick 400]
+    /// Requests in a turn [default: 1000, with --quick 400]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     requests: Option<u16>,
     /// Compare another build of the module too; may be given several times
@@ -66,10 +66,11 @@ fn main() -> ExitCode {
 
 fn run(args: &Args) -> anyhow::Result<()> {
     let (rounds, requests, names) =
-        if args.quick { (1, 400, ["missing", "good-repeated"].as_slice()) } else { (25, 4000, NAMES) };
+        if args.quick { (1, 400, ["missing", "good-repeated"].as_slice()) } else { (100, 1000, NAMES) };
     let requests = args.requests.map_or(requests, usize::from);
     let rounds = args.rounds.map_or(rounds, usize::from);
-    let amount = Amount { rounds, requests, warm_up: requests };
+    // V8 needs some thousand calls until it has compiled what is hot as well as it can.
+    let amount = Amount { rounds, requests, warm_up: if args.quick { requests } else { requests.max(5000) } };
     let only: Vec<&str> = args.only.iter().map(String::as_str).collect();
     let names = if only.is_empty() { names } else { only.as_slice() };
     let folder = args.save.as_deref().map(report::folder).transpose()?;

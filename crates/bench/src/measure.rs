@@ -1,5 +1,6 @@
 //! Timing one workload: rounds in which every implementation has its turn, one after the other, so that
-//! what disturbs the machine for a while disturbs all of them.
+//! what disturbs the machine for a while disturbs all of them. Many short rounds do better at that than a few
+//! long ones.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
