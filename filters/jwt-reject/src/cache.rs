@@ -5,8 +5,8 @@
 //! - What may change with time is not remembered: the caller checks `exp` and `nbf` at every hit. All
 //!   else depends on the token, the keys and the configuration; a new configuration begins with empty
 //!   caches, and other keys empty them.
-//! - Both stores are bounded. Each has a young and an old half: when the young half is full it becomes
-//!   the old one, and what was old and not asked for since is forgotten.
+//! - Both stores are bounded, in entries and in bytes of tokens. Where there is no room, the one of a few is
+//!   forgotten that was not asked for the longest.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
@@ -103,8 +103,8 @@ impl Cache {
     /// to be forgotten.
     pub(crate) fn add(&mut self, key: Key, token: &[u8], good: Option<Rc<Good>>) -> bool {
         match good {
-            Some(_) => self.good.add(key, Entry { token: token.into(), good }),
-            None => self.forged.add(key, Entry { token: Box::default(), good }),
+            Some(_) => self.good.add(key, token, good),
+            None => self.forged.add(key, b"", good),
         }
     }
 }
@@ -114,48 +114,70 @@ struct Entry {
     /// The whole token; empty for a forged one.
     token: Box<[u8]>,
     good: Option<Rc<Good>>,
+    /// When it was asked for last: the number of that question.
+    asked: u64,
 }
 
-/// A bounded store that forgets what was not asked for the longest, roughly.
+/// Of how many that chance picks the one is forgotten that was not asked for the longest.
+const PICKED: u32 = 5;
+
+/// A bounded store that forgets what was not asked for the longest, roughly: it picks a few by chance, and
+/// forgets the oldest of those.
 #[derive(Debug)]
 struct Store {
-    young: BTreeMap<Key, Entry>,
-    old: BTreeMap<Key, Entry>,
-    /// Bytes of tokens in the young half.
+    entries: BTreeMap<Key, Entry>,
+    /// Bytes of all tokens in it.
     bytes: usize,
+    questions: u64,
     most: usize,
     most_bytes: usize,
 }
 
 impl Store {
     fn new(most: usize, most_bytes: usize) -> Self {
-        Self { young: BTreeMap::new(), old: BTreeMap::new(), bytes: 0, most, most_bytes }
+        Self { entries: BTreeMap::new(), bytes: 0, questions: 0, most, most_bytes }
     }
 
     fn clear(&mut self) {
-        (self.young, self.old, self.bytes) = (BTreeMap::new(), BTreeMap::new(), 0);
+        self.entries.clear();
+        self.bytes = 0;
     }
 
     fn find(&mut self, key: Key) -> Option<&Entry> {
-        if !self.young.contains_key(&key)
-            && let Some(entry) = self.old.remove(&key)
-        {
-            self.add(key, entry);
-        }
-        self.young.get(&key)
+        self.questions = self.questions.wrapping_add(1);
+        let entry = self.entries.get_mut(&key)?;
+        entry.asked = self.questions;
+        Some(entry)
     }
 
-    fn add(&mut self, key: Key, entry: Entry) -> bool {
+    fn add(&mut self, key: Key, token: &[u8], good: Option<Rc<Good>>) -> bool {
         let mut forgotten = false;
-        let bytes = self.bytes.saturating_add(entry.token.len());
-        if self.young.len() >= self.most.div_ceil(2) || bytes > self.most_bytes / 2 {
-            self.bytes = 0;
-            let young = std::mem::take(&mut self.young);
-            forgotten = !std::mem::replace(&mut self.old, young).is_empty();
+        self.remove(key);
+        while self.entries.len() >= self.most || self.bytes.saturating_add(token.len()) > self.most_bytes {
+            let Some(oldest) = self.oldest_of_some(key) else { return forgotten };
+            self.remove(oldest);
+            forgotten = true;
         }
-        self.bytes = self.bytes.saturating_add(entry.token.len());
-        self.young.insert(key, entry);
+        self.bytes = self.bytes.saturating_add(token.len());
+        self.entries.insert(key, Entry { token: token.into(), good, asked: self.questions });
         forgotten
+    }
+
+    fn remove(&mut self, key: Key) {
+        if let Some(entry) = self.entries.remove(&key) {
+            self.bytes = self.bytes.saturating_sub(entry.token.len());
+        }
+    }
+
+    /// The oldest of those that the key picks. A key is as good as random, and so is each of its rotations.
+    fn oldest_of_some(&self, key: Key) -> Option<Key> {
+        let picks = (1..=PICKED)
+            .map(|turn| Key(key.0.rotate_left(turn.wrapping_mul(23)) ^ u128::from(self.questions)));
+        let picked = picks.filter_map(|pick| {
+            let mut from = self.entries.range(pick..).chain(self.entries.iter());
+            from.next()
+        });
+        picked.min_by_key(|(_, entry)| entry.asked).map(|(key, _)| *key)
     }
 }
 
@@ -209,14 +231,48 @@ mod tests {
             forgotten += u32::from(cache.add(key, b"", None));
         }
         assert!(forgotten > 0 && is_good(&mut cache, "kept"));
-        assert!(cache.forged.young.len() + cache.forged.old.len() <= FORGED);
+        assert_eq!(cache.forged.entries.len(), FORGED);
+        let mut lost = 0;
         for number in 0..10_000 {
             add_good(&mut cache, &format!("token {number}"));
-            // What is asked for stays.
-            assert!(is_good(&mut cache, "kept"), "{number}");
-            assert!(cache.good.young.len() + cache.good.old.len() <= 101);
+            // What is asked for stays, but for once in a great while.
+            if !is_good(&mut cache, "kept") {
+                lost += 1;
+                add_good(&mut cache, "kept");
+            }
+            assert!(cache.good.entries.len() <= 100);
         }
-        assert!(!is_good(&mut cache, "token 0"));
+        assert!(lost < 10, "{lost}");
+        let kept = (0..10_000).filter(|number| is_good(&mut cache, &format!("token {number}")));
+        assert!(kept.count() <= 100);
+        let old = (0..9000).filter(|number| is_good(&mut cache, &format!("token {number}")));
+        assert!(old.count() < 10, "the oldest go first");
+    }
+
+    /// As many as there is room for, in turn: the case in which forgetting the oldest first forgets each just
+    /// before it comes again.
+    #[test]
+    fn as_many_as_there_is_room_for_stay() {
+        let mut cache = Cache::new(1000, 100);
+        for round in 0..5 {
+            for number in 0..1000 {
+                let token = format!("token {number}");
+                assert_eq!(is_good(&mut cache, &token), round > 0, "{round} {number}");
+                if round == 0 {
+                    assert!(!add_good(&mut cache, &token), "nothing is forgotten");
+                }
+            }
+        }
+        // And of some more than that, most.
+        let mut found = 0;
+        for number in (0..1100).cycle().take(11_000) {
+            let token = format!("token {number}");
+            match is_good(&mut cache, &token) {
+                true => found += 1,
+                false => drop(add_good(&mut cache, &token)),
+            }
+        }
+        assert!(found > 5500, "{found} of 11,000");
     }
 
     #[test]
@@ -225,8 +281,8 @@ mod tests {
         for number in 0..1000 {
             add_good(&mut cache, &format!("{number:0>8192}"));
         }
-        let held = cache.good.young.values().chain(cache.good.old.values()).map(|entry| entry.token.len());
-        assert!(held.sum::<usize>() <= MOST_BYTES);
+        let held: usize = cache.good.entries.values().map(|entry| entry.token.len()).sum();
+        assert!(held == cache.good.bytes && held <= MOST_BYTES && held > MOST_BYTES - 8192, "{held}");
     }
 
     #[test]
