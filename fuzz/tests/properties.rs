@@ -100,6 +100,8 @@ enum Damage {
     Insert(Index, Vec<u8>),
     Remove(Index, usize),
     Double(Index),
+    /// To the end of one of the parts between dots, or of the last one there is.
+    Append(usize, &'static str),
 }
 
 fn damage() -> impl Strategy<Value = Damage> {
@@ -109,6 +111,8 @@ fn damage() -> impl Strategy<Value = Damage> {
             .prop_map(|(place, bytes)| Damage::Insert(place, bytes)),
         (any::<Index>(), 1_usize..50).prop_map(|(place, count)| Damage::Remove(place, count)),
         any::<Index>().prop_map(Damage::Double),
+        (0_usize..3, select(vec!["=", "==", "A", ".", " ", "AAAA"]))
+            .prop_map(|(part, text)| Damage::Append(part, text)),
     ]
 }
 
@@ -130,6 +134,11 @@ impl Damage {
             Self::Double(place) => {
                 let tail = token[place.index(token.len())..].to_vec();
                 token.extend(tail);
+            }
+            Self::Append(part, text) => {
+                let dots = (0..token.len()).filter(|place| token[*place] == b'.');
+                let end = dots.chain(std::iter::once(token.len())).take(part + 1).last().unwrap();
+                token.splice(end..end, text.bytes());
             }
         }
         token.retain(|byte| !matches!(byte, b'\r' | b'\n' | 0));
@@ -195,6 +204,31 @@ proptest! {
             head = placed(head, *place, &token);
         }
         check(&Request { setup, head, minted: tokens.into_iter().map(|(minted, ..)| minted).collect() });
+    }
+
+    /// A good token is verified, and with the least damage it is not.
+    #[test]
+    fn a_damaged_token_is_none(
+        (setup, algorithm) in select(vec![(0_usize, "HS256"), (0, "HS512"), (2, "EdDSA"), (2, "ES256")]),
+        subject in any::<String>(),
+        damages in vec(damage(), 1..30),
+    ) {
+        let header = json!({"alg": algorithm}).to_string();
+        let claims = json!({"iss": "https://issuer.example", "aud": "api", "sub": subject});
+        let good = mint(header.as_bytes(), claims.to_string().as_bytes());
+        let way = |token: &[u8]| {
+            let head = placed(HeadMap::get("/"), 0, token);
+            check(&Request { setup, head, minted: vec![good.clone()] })
+        };
+        prop_assert_eq!(way(&good.token), "allowed.reason.verified");
+        for damage in damages {
+            let mut token = good.token.clone();
+            damage.apply(&mut token);
+            // Spaces between the scheme and the token are no part of it.
+            let start = token.iter().position(|byte| *byte != b' ').unwrap_or_default();
+            let same = token[start..] == good.token;
+            prop_assert_eq!(way(&token) == "allowed.reason.verified", same, "{:?}", damage);
+        }
     }
 
     /// Any bytes, in lines of names that mean something and of others.
