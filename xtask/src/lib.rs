@@ -4,13 +4,15 @@
 //! functions:
 //! - [`toolchain::provision`] finds or installs what compiles for wasm32-wasip1,
 //! - [`envoy::locate`] finds or fetches Envoy,
-//! - [`modules::build`] and [`modules::ensure`] write the modules to `dist/`.
+//! - [`modules::build`] and [`modules::ensure`] write the modules to `dist/`,
+//! - [`fuzz::run`] fuzzes what comes from outside.
 //!
 //! All of them can be called again, and at the same time from several processes.
 #![allow(clippy::disallowed_methods, reason = "a tool that waits for other programs needs the clock")]
 
 mod apt;
 pub mod envoy;
+pub mod fuzz;
 mod lock;
 pub mod modules;
 pub mod process;

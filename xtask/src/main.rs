@@ -5,10 +5,10 @@ use std::process::{Command, ExitCode};
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
-use xtask::{envoy, modules, process, toolchain};
+use xtask::{envoy, fuzz, modules, process, toolchain};
 
-/// Provisions, builds, tests and demonstrates Foregate. Every command does what the ones before it do,
-/// as far as it is needed, and can be run again at no cost.
+/// Provisions, builds, tests and demonstrates Foregate. Every command does first what it needs of the others,
+/// and can be run again at no cost.
 ///
 /// Environment: ENVOY names the Envoy 1.40 to use; FOREGATE_WASM_TOOLCHAIN (rustup or debian) forces one
 /// way to compile for wasm32-wasip1.
@@ -30,6 +30,15 @@ enum Task {
         /// Passed on to `cargo test --workspace`, such as a part of a test's name
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<OsString>,
+    },
+    /// Fuzzes the filters with libFuzzer; takes a nightly compiler
+    Fuzz {
+        /// How many seconds each target is fuzzed for
+        #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..))]
+        time: u32,
+        /// A target, rather than all; may be given several times
+        #[arg(long, value_name = "NAME")]
+        target: Vec<String>,
     },
     /// Starts Envoy with the modules, and shows what they do
     #[command(disable_help_flag = true)]
@@ -68,6 +77,7 @@ fn run(task: Task) -> Result<()> {
             test.args(["test", "--workspace"]).args(arguments);
             hand_over(test, &envoy)
         }
+        Task::Fuzz { time, target } => fuzz::run(&target, time),
         Task::Demo { arguments } => {
             let envoy = setup()?;
             build()?;

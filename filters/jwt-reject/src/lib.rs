@@ -87,6 +87,13 @@ impl Filter for JwtReject {
     }
 }
 
+/// For tools that read a configuration, and change what no configuration says.
+impl From<Config> for JwtReject {
+    fn from(config: Config) -> Self {
+        Self { config }
+    }
+}
+
 impl JwtReject {
     /// Takes a step with each remote set of keys. Other keys: what was found out by the old ones is forgotten.
     fn with_remote_keys(&self, step: impl Fn(&Remote) -> Option<Work>) -> Work {

@@ -250,9 +250,22 @@ fn remove_parameters(head: &impl Head, found: &[Found<'_>], operations: &mut Vec
         return;
     }
     let path = with_parameters(head.path(), |part, _| !holds_token(part));
-    if let Ok(value) = HeaderValue::new(path) {
+    if let Ok(value) = HeaderValue::new(escaped(&path)) {
         operations.push(HeaderOp::Set(HeaderName::from_static(":path"), value));
     }
+}
+
+/// A path with its control characters escaped. It could not be written with them, and a path that is not
+/// written again would keep its tokens.
+fn escaped(path: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(path.len());
+    for byte in path {
+        match byte.is_ascii_control() {
+            true => out.extend_from_slice(format!("%{byte:02X}").as_bytes()),
+            false => out.push(*byte),
+        }
+    }
+    out
 }
 
 /// A path with those of its parameters, by their place and name, that `keeps` says.
@@ -470,6 +483,7 @@ mod tests {
             ("/p?access_token=a&b=1", "/p?b=1"),
             ("/p?b=1&access_token=a&&c=%2f", "/p?b=1&&c=%2f"),
             ("/p?b=?&access_token=a", "/p?b=?"),
+            ("/p?b=\u{1}\t&access_token=a", "/p?b=%01%09"),
         ] {
             assert_eq!(
                 after_removal(&standard, &HeadMap::get(path)),

@@ -158,6 +158,7 @@ fn provider(keys: &Keys, algorithm: &str) -> Value {
 fn filter(provider: &Value) -> Rc<JwtReject> {
     configured(&json!({
         "providers": {"main": provider},
+        "max_vm_verifications_per_second": 1_000_000,
         "rules": [
             {"match": {"path": "/health"}, "requires": "none"},
             {"match": {"prefix": "/"}, "requires": {"provider_name": "main"}},

@@ -1,0 +1,33 @@
+//! What is fuzzed: bodies of fuzz targets, and the laws that they hold the code to, whatever comes in.
+//!
+//! The same bodies run in three places: under libFuzzer (`cargo xtask fuzz`), over the seeds and some
+//! thousands of mutations of them in every `cargo test` (`tests/bounded.rs`), and over structured inputs
+//! of proptest (`tests/properties.rs`). An input that broke a law runs by itself with
+//! `cargo run --package fuzz-targets -- TARGET FILE`.
+//!
+//! To add a target: a body here, a line in [`TARGETS`], a driver in `libfuzzer/fuzz_targets`, seeds in
+//! `seeds/TARGET`, and words in `dictionaries/TARGET`.
+
+// All of this is test code: a broken law is a panic.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
+
+pub mod decision;
+pub mod keys;
+pub mod mint;
+mod setups;
+
+/// A body that is fuzzed.
+#[derive(Debug, Clone, Copy)]
+pub struct Target {
+    /// Its name, also that of its driver, its folder of seeds and its dictionary.
+    pub name: &'static str,
+    /// Runs it on one input and panics where a law is broken. What it returns says what became of the
+    /// input, so that a test can see that a set of inputs gets everywhere.
+    pub run: fn(&[u8]) -> &'static str,
+}
+
+/// Every target.
+pub const TARGETS: [Target; 2] = [
+    Target { name: "jwt_reject_decision", run: decision::run },
+    Target { name: "jwt_reject_keys", run: keys::run },
+];
