@@ -3,6 +3,7 @@
 mod agreement;
 mod behaviours;
 mod configurations;
+mod cost;
 mod floods;
 mod host_failure;
 mod module;
