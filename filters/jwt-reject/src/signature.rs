@@ -1,6 +1,6 @@
 //! Checking a signature: by the host's cryptography where it has it, by our own otherwise.
 //!
-//! The host checks RSASSA-PKCS1-v1_5 and ECDSA some twenty times faster than code in the VM can.
+//! The host checks RSASSA-PKCS1-v1_5 and ECDSA some ten times faster than code in the VM.
 //! It has no PSS and no Ed25519, and a secret is better not handed over; those are checked here.
 
 pub(crate) mod rsa;

@@ -270,6 +270,37 @@ mod tests {
         }
     }
 
+    /// Of moduli of all kinds, whether they have factors or not: the operation is the same.
+    #[test]
+    fn messages_are_those_of_another_library() {
+        let patterned = |size: usize, step: usize| -> Vec<u8> {
+            (0..size).map(|at| (at * step + 201) as u8 | u8::from(at + 1 == size)).collect()
+        };
+        let moduli =
+            [vec![0xff; 64], patterned(65, 7), patterned(200, 31), vec![0x81; 257], patterned(1024, 3)];
+        for modulus in moduli {
+            for exponent in [3_u64, 5, 17, 65537, 65539, MAX_EXPONENT] {
+                let public = PublicKey::new(&modulus, &exponent.to_be_bytes()).unwrap();
+                let other = rsa::PublicKey::new_with_size_limits(
+                    BoxedUint::from_be_slice_vartime(&modulus),
+                    BoxedUint::from(exponent),
+                    512..=8192,
+                )
+                .unwrap();
+                let mut one_less = modulus.clone();
+                *one_less.last_mut().unwrap() -= 1;
+                let mut half = patterned(modulus.len(), 11);
+                half[0] = modulus[0] / 2;
+                for signature in [vec![0; modulus.len()], half, one_less] {
+                    let number = BoxedUint::from_be_slice(&signature, other.n_bits_precision()).unwrap();
+                    let expected = rsa::hazmat::rsa_encrypt(&other, &number).unwrap().to_be_bytes();
+                    let expected = &expected[expected.len() - modulus.len()..];
+                    assert_eq!(public.message(&signature).unwrap(), expected, "{exponent}");
+                }
+            }
+        }
+    }
+
     #[test]
     fn a_salt_of_another_length_is_wrong() {
         let (private, public) = KEYS.last().unwrap();
