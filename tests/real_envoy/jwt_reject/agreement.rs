@@ -97,7 +97,20 @@ fn outside_vectors() -> anyhow::Result<Vec<Value>> {
 
 /// What the probe says of these vectors, in order.
 async fn ask(vectors: &[Value]) -> anyhow::Result<Vec<Value>> {
-    let module = xtask::modules::ensure("signature_probe")?;
+    let envoy = start(&xtask::modules::ensure("signature_probe")?, vectors).await?;
+    let mut client = Client::connect(envoy.listener()?, Http::H1).await?;
+    let mut answers = Vec::new();
+    for number in 0..vectors.len() {
+        let response = client.send(&Request::get("/").header("x-vector", number.to_string())).await?;
+        ensure!(response.status == 200, "vector {number}: {} {}", response.status, envoy.log());
+        answers.push(response.json()?);
+    }
+    envoy.stop().await?;
+    Ok(answers)
+}
+
+/// An Envoy with one worker that has a probe with these vectors.
+pub(super) async fn start(module: &Path, vectors: &[Value]) -> anyhow::Result<Envoy> {
     let config = Config::load("envoy-configs/jwt-reject/wasm.yaml")?.on_free_ports()?.edit(|bootstrap| {
         let filters = hcm_mut(bootstrap)?.get_mut("http_filters").and_then(Value::as_array_mut);
         let filter = filters.into_iter().flatten().find(|filter| filter["name"] == "jwt_reject");
@@ -109,14 +122,5 @@ async fn ask(vectors: &[Value]) -> anyhow::Result<Vec<Value>> {
     })?;
     let config = as_string_value(config, "jwt_reject")?
         .plugin_configuration("jwt_reject", &json!({ "vectors": vectors }))?;
-    let envoy = Envoy::start(&config, &Options { concurrency: 1, ..Options::default() }).await?;
-    let mut client = Client::connect(envoy.listener()?, Http::H1).await?;
-    let mut answers = Vec::new();
-    for number in 0..vectors.len() {
-        let response = client.send(&Request::get("/").header("x-vector", number.to_string())).await?;
-        ensure!(response.status == 200, "vector {number}: {} {}", response.status, envoy.log());
-        answers.push(response.json()?);
-    }
-    envoy.stop().await?;
-    Ok(answers)
+    Envoy::start(&config, &Options { concurrency: 1, ..Options::default() }).await
 }

@@ -4,6 +4,7 @@ mod agreement;
 mod behaviours;
 mod budget;
 mod configurations;
+mod cost;
 mod floods;
 mod host_failure;
 mod module;

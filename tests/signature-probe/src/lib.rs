@@ -4,6 +4,11 @@
 //! Configuration: `{"vectors": [{"jwks": {...}, "token": "..."}]}`. A request with `x-vector: 7` is
 //! answered with `{"host": {"verdict", "by"}, "module": {"verdict", "by"}}` for that entry, where a
 //! verdict is `accept` or a reason's label, and `by` lists who was asked about each key tried.
+//!
+//! With `x-repeat: 500` it checks that token 500 times in the module alone, and answers with
+//! `{"module": ..., "repeated": 500}`: a load of nothing else, for whoever measures Envoy's CPU time.
+
+use std::hint::black_box;
 
 use filter_api::config::{ConfigErrors, Problem};
 use filter_api::{
@@ -42,14 +47,19 @@ impl Filter for SignatureProbe {
     }
 
     fn on_request(&self, head: &impl Head, host: &impl Host, _: &Facts) -> Outcome {
-        let number =
-            head.first("x-vector").and_then(|text| std::str::from_utf8(text).ok()?.parse::<usize>().ok());
-        let body = match number.and_then(|number| self.vectors.get(number)) {
-            Some((Some(keys), token)) => {
+        let number = |name| std::str::from_utf8(head.first(name)?).ok()?.parse::<usize>().ok();
+        let vector = number("x-vector").and_then(|number| self.vectors.get(number));
+        let body = match (vector, number("x-repeat")) {
+            (Some((Some(keys), token)), Some(times)) => {
+                let again = |_, _| verdict(keys, black_box(token), &NoHost::default());
+                let last = (0..times).fold(Value::Null, again);
+                json!({"module": last, "repeated": times})
+            }
+            (Some((Some(keys), token)), None) => {
                 json!({"host": verdict(keys, token, host), "module": verdict(keys, token, &NoHost::default())})
             }
-            Some((None, _)) => json!({"keys": "unusable"}),
-            None => json!({"error": "no such vector"}),
+            (Some((None, _)), _) => json!({"keys": "unusable"}),
+            (None, _) => json!({"error": "no such vector"}),
         };
         let reply = LocalReply {
             status: 200,

@@ -5,17 +5,14 @@ mod jwk;
 mod pem;
 mod spki;
 
-use rsa::BoxedUint;
-
 use crate::algorithm::{Algorithm, Family};
+use crate::signature::rsa;
 
 /// The most keys that a set may have. Each may be tried for a token without `kid`.
 pub const MAX_KEYS: usize = 100;
 
-/// The size limits of RSA moduli in bits: below, a key can be factored; above, a check takes
-/// milliseconds.
-const RSA_BITS: std::ops::RangeInclusive<usize> = 2048..=8192;
-const WEAK_RSA_BITS: std::ops::RangeInclusive<usize> = 512..=8192;
+/// The least size of an RSA modulus in bits: below, a key can be factored.
+const LEAST_RSA_BITS: usize = 2048;
 
 /// A set of keys that can check signatures; at least one.
 #[derive(Debug, Clone)]
@@ -263,25 +260,13 @@ impl Material {
 
     /// An RSA key of this modulus and exponent, big-endian.
     pub(crate) fn rsa(modulus: &[u8], exponent: &[u8], allow_weak: bool) -> Result<Self, Unfit> {
-        let number = |bytes: &[u8]| {
-            let start = bytes.iter().position(|byte| *byte != 0).unwrap_or(bytes.len());
-            let bytes = bytes.get(start..).unwrap_or_default();
-            (bytes.len() <= 2048).then(|| BoxedUint::from_be_slice_vartime(bytes))
-        };
-        let wrong = || Unfit::unusable("`n` and `e` are no RSA key");
-        let (n, e) = number(modulus).zip(number(exponent)).ok_or_else(wrong)?;
-        let bits = usize::try_from(n.bit_width_vartime()).unwrap_or_default();
-        if bits < *RSA_BITS.start() && !allow_weak {
+        let bits = rsa::bits(modulus);
+        if bits < LEAST_RSA_BITS && !allow_weak {
             return Err(Unfit::Dangerous(format!(
                 "the RSA key has {bits} bits, fewer than 2048; use a longer one, or set allow_weak_keys"
             )));
         }
-        // An exponent of 1 verifies anything, and an even one nothing.
-        if e.bit_width_vartime() < 2 {
-            return Err(Unfit::unusable("the RSA exponent must be odd and at least 3"));
-        }
-        let public = rsa::PublicKey::new_with_size_limits(n, e, WEAK_RSA_BITS)
-            .map_err(|error| Unfit::Unusable(format!("no usable RSA key: {error}")))?;
+        let public = rsa::PublicKey::new(modulus, exponent).map_err(Unfit::unusable)?;
         Ok(Self::Rsa { public, spki: spki::rsa(modulus, exponent) })
     }
 
