@@ -1,4 +1,4 @@
-//! Timing one workload: rounds in which every implementation has its turn, one after the other, so that
+//! Timing one workload: rounds in which every implementation has its turn, in an order that chance picks, so that
 //! what disturbs the machine for a while disturbs all of them. Many short rounds do better at that than a few
 //! long ones.
 
@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::cpu::{self, Pinning};
 use crate::load::{self, Requests};
 use crate::rival::Running;
-use crate::statistics::{self, Estimate};
+use crate::statistics::{self, Estimate, Numbers};
 use crate::tokens::Keys;
 use crate::workload::{Budget, Workload};
 
@@ -132,8 +132,11 @@ pub(crate) async fn workload(
         pinning.apply(running.envoy.pid())?;
         turns.counted = running.counters().await?;
     }
+    let mut orders = Numbers(amount.rounds as u64);
     for _ in 0..amount.rounds {
-        for (running, turns, requests) in &mut turns {
+        // Whose turn comes after whose matters: what ran before leaves its mark on the caches of the processor.
+        for place in orders.shuffled(turns.len()) {
+            let Some((running, turns, requests)) = turns.get_mut(place) else { continue };
             let expected = running.expected(workload.expected);
             let (cpu, wall) = (cpu::nanoseconds(running.envoy.pid())?, Instant::now());
             let turn = load::run(running.address, requests, amount.requests, expected).await;

@@ -56,9 +56,19 @@ fn bootstrap(rounds: usize, statistic: impl Fn(&[usize]) -> Option<f64>) -> Opti
 
 /// Numbers that are the same in every run (splitmix64): the same data give the same interval.
 #[derive(Debug)]
-struct Numbers(u64);
+pub(crate) struct Numbers(pub(crate) u64);
 
 impl Numbers {
+    /// These places, in an order that chance picks.
+    pub(crate) fn shuffled(&mut self, length: usize) -> Vec<usize> {
+        let mut left: Vec<usize> = (0..length).collect();
+        let mut order = Vec::with_capacity(length);
+        while !left.is_empty() {
+            order.push(left.swap_remove(self.below(left.len())));
+        }
+        order
+    }
+
     fn below(&mut self, end: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -70,6 +80,18 @@ impl Numbers {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_order_holds_each_place_once_and_each_place_comes_first() {
+        let mut numbers = Numbers(1);
+        let orders: Vec<Vec<usize>> = (0..100).map(|_| numbers.shuffled(5)).collect();
+        for order in &orders {
+            let mut sorted = order.clone();
+            sorted.sort();
+            assert_eq!(sorted, [0, 1, 2, 3, 4]);
+        }
+        assert!((0..5).all(|place| orders.iter().any(|order| order[0] == place)));
+    }
 
     #[test]
     fn medians() {
