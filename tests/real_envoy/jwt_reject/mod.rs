@@ -7,6 +7,7 @@ mod configurations;
 mod cost;
 mod floods;
 mod host_failure;
+mod memory;
 mod module;
 mod native;
 mod operation;
