@@ -14,7 +14,6 @@ mod operation;
 mod properties;
 mod public_reports;
 mod remote_keys;
-mod remote_keys_over_tls;
 mod updates;
 mod vectors;
 
