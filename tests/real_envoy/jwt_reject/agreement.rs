@@ -39,7 +39,8 @@ async fn host_and_module_agree_on_every_signature() -> anyhow::Result<()> {
         vectors.len()
     );
     assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
-    assert!(by_host >= 100 && accepted >= 12, "the host checked {by_host}, {accepted} were accepted");
+    // What our own tokens come to: those from outside need not be there.
+    assert!(by_host >= 30 && accepted >= 12, "the host checked {by_host}, {accepted} were accepted");
     Ok(())
 }
 
