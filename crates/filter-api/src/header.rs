@@ -45,7 +45,7 @@ impl HeaderName {
         }
         let lower = name.to_ascii_lowercase();
         if is_name(lower.as_bytes()) {
-            Ok(Self(known(&lower).unwrap_or_else(|| Text::Shared(lower.into()))))
+            Ok(Self(Text::Shared(lower.into())))
         } else {
             Err(InvalidHeader::Name(name.escape_debug().to_string()))
         }

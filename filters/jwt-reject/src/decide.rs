@@ -103,9 +103,9 @@ impl<'r, H: Head, T: Host> Request<'r, H, T> {
             provider.locations.find(self.head, bit(place), &mut found);
         }
         if found.is_empty() {
-            return if required.tree.holds(0) { Ok(Allowed::Missing) } else { Err(Reason::TokenMissing) };
+            return if required.allows_none { Ok(Allowed::Missing) } else { Err(Reason::TokenMissing) };
         }
-        let tolerant = required.tree.tolerates_failure();
+        let tolerant = required.tolerates_failure;
         let mut failed = self.out_of_bounds(&found);
         let mut checked: Few<Checked> = Few::new();
         if failed.is_none() {
@@ -167,7 +167,7 @@ impl<'r, H: Head, T: Host> Request<'r, H, T> {
                     let claims = Arc::clone(&good.claims);
                     self.effects.facts.0.push(Fact::Claims { provider: provider.name.clone(), claims });
                     self.said.push(Said { token: number, provider, good });
-                    if !required.tree.needs_every_verdict() {
+                    if !required.needs_every_verdict {
                         break;
                     }
                 }

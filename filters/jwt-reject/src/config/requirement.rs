@@ -27,6 +27,25 @@ pub struct Tokens {
     pub providers: Vec<Rc<Provider>>,
     /// What must hold of those that verified.
     pub tree: Tree,
+    /// Whether it holds where there is no token.
+    pub(crate) allows_none: bool,
+    /// [`Tree::tolerates_failure`].
+    pub(crate) tolerates_failure: bool,
+    /// [`Tree::needs_every_verdict`].
+    pub(crate) needs_every_verdict: bool,
+}
+
+impl Tokens {
+    /// What the tree says of every request is found out once.
+    fn new(providers: Vec<Rc<Provider>>, tree: Tree) -> Self {
+        Self {
+            allows_none: tree.holds(0),
+            tolerates_failure: tree.tolerates_failure(),
+            needs_every_verdict: tree.needs_every_verdict(),
+            providers,
+            tree,
+        }
+    }
 }
 
 /// A requirement, as nested as the configuration has it.
@@ -49,7 +68,7 @@ impl Requirement {
     pub fn is_lenient(&self) -> bool {
         match self {
             Self::Nothing => true,
-            Self::Tokens(tokens) => tokens.tree.holds(0),
+            Self::Tokens(tokens) => tokens.allows_none,
         }
     }
 }
@@ -123,7 +142,7 @@ impl Reader<'_> {
         if providers.len() > MAX_PROVIDERS {
             node.error(format!("names {} providers; the most is {MAX_PROVIDERS}", providers.len()));
         }
-        Some(Requirement::Tokens(Tokens { providers, tree }))
+        Some(Requirement::Tokens(Tokens::new(providers, tree)))
     }
 
     fn read_tree(&self, node: &Node<'_>, providers: &mut Vec<Rc<Provider>>, depth: u8) -> Option<Tree> {

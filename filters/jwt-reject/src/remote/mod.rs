@@ -351,6 +351,10 @@ impl Remote {
         let Some((version, published)) = cell.as_ref().and_then(|cell| Published::decode(&cell.bytes)) else {
             return;
         };
+        if version != state.version {
+            // Just being written, by whoever will write the state next.
+            return;
+        }
         if let Ok((keys, skipped)) = self.settings.parse(&published.body) {
             for key in skipped.iter().take(3) {
                 let text: String =

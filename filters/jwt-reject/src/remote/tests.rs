@@ -418,6 +418,25 @@ fn a_clock_that_is_put_back_does_not_stop_fetching() {
     assert_eq!(world.started.get(), 2);
 }
 
+/// A worker whose lease has run out may have written the set, and not the state: that set counts for nothing.
+#[test]
+fn a_set_without_its_state_is_not_taken_in() {
+    let world = World::new();
+    let workers = workers(&world, &settings(), 1);
+    tick(&world, &workers);
+    answer(&world, &workers, Some(&Answer::with_keys(&["a"], &[])));
+    let stray = Published { etag: None, body: jwks(&["b"]).to_string().into_bytes() };
+    world.share(&workers[0].keys_cell, &stray.encode(2));
+    assert!(!tick(&world, &workers)[0].resume);
+    assert_eq!(names(&workers[0]), ["a"]);
+    assert!(self::workers(&world, &settings(), 1)[0].keys().is_none());
+    world.wait(600 * SECOND);
+    tick(&world, &workers);
+    answer(&world, &workers, Some(&Answer::with_keys(&["c"], &[])));
+    assert_eq!((names(&workers[0]), workers[0].version()), (vec!["c"], 2));
+    assert_eq!(names(&self::workers(&world, &settings(), 1)[0]), ["c"]);
+}
+
 #[test]
 fn without_a_clock_nothing_is_fetched() {
     let world = World::new();
