@@ -139,9 +139,7 @@ fn cxx_compiler() -> Result<()> {
 
 /// The folder with `cargo-fuzz`, which is installed there if it is not.
 fn cargo_fuzz() -> Result<PathBuf> {
-    let home = std::env::home_dir().filter(|home| home.is_absolute());
-    let home = home.context("there is no home folder to keep cargo-fuzz in: set HOME")?;
-    let cache = home.join(".cache/foregate");
+    let cache = process::cache_folder().context("there is no home folder to keep cargo-fuzz in: set HOME")?;
     let kept = cache.join(format!("cargo-fuzz-{CARGO_FUZZ}"));
     let tools = kept.join("bin");
     if process::is_executable(&tools.join("cargo-fuzz")) {

@@ -9,6 +9,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
+/// Where what is fetched once is kept; none where there is no home folder.
+pub fn cache_folder() -> Option<PathBuf> {
+    let home = std::env::home_dir().filter(|home| home.is_absolute());
+    home.map(|home| home.join(".cache/foregate"))
+}
+
 /// What a program that ended left behind.
 pub(crate) struct Finished {
     pub(crate) status: ExitStatus,

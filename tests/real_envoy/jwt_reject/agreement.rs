@@ -9,7 +9,7 @@ use real_envoy::{Config, Envoy, Options};
 use serde_json::{Value, json};
 
 use crate::jwt;
-use crate::suite::{as_string_value, hcm_mut};
+use crate::suite::{as_string_value, plugin_mut};
 
 /// Configurations grow with their vectors; Envoy takes a few megabytes with ease.
 const AT_ONCE: usize = 400;
@@ -113,10 +113,7 @@ async fn ask(vectors: &[Value]) -> anyhow::Result<Vec<Value>> {
 /// An Envoy with one worker that has a probe with these vectors.
 pub(super) async fn start(module: &Path, vectors: &[Value]) -> anyhow::Result<Envoy> {
     let config = Config::load("envoy-configs/jwt-reject/wasm.yaml")?.on_free_ports()?.edit(|bootstrap| {
-        let filters = hcm_mut(bootstrap)?.get_mut("http_filters").and_then(Value::as_array_mut);
-        let filter = filters.into_iter().flatten().find(|filter| filter["name"] == "jwt_reject");
-        let plugin =
-            filter.and_then(|filter| filter.pointer_mut("/typed_config/config")).context("no plugin")?;
+        let plugin = plugin_mut(bootstrap, "jwt_reject")?;
         plugin["vm_config"]["vm_id"] = json!("signature_probe");
         plugin["vm_config"]["code"]["local"]["filename"] = json!(module);
         Ok(())

@@ -7,15 +7,17 @@ use serde_json::{Map, Value, json};
 
 use super::JWT_REJECT;
 use crate::jwt;
-use crate::suite::{Gateway, SOON, hcm_mut};
+use crate::suite::{Gateway, SOON, plugin_mut};
 
 /// Everything that the module calls or exports, as capabilities.
 const ALL: &[&str] = &[
     "proxy_on_context_create",
-    "proxy_on_vm_start",
     "proxy_on_configure",
     "proxy_on_request_headers",
+    "proxy_on_request_body",
+    "proxy_on_request_trailers",
     "proxy_on_tick",
+    "proxy_on_http_call_response",
     "proxy_on_delete",
     "proxy_log",
     "proxy_get_log_level",
@@ -30,6 +32,12 @@ const ALL: &[&str] = &[
     "proxy_call_foreign_function",
     "proxy_define_metric",
     "proxy_increment_metric",
+    "proxy_set_property",
+    "proxy_get_shared_data",
+    "proxy_set_shared_data",
+    "proxy_http_call",
+    "proxy_set_effective_context",
+    "proxy_continue_stream",
     "environ_get",
     "environ_sizes_get",
     "fd_write",
@@ -48,15 +56,18 @@ fn without(config: Config, refused: &str) -> anyhow::Result<Config> {
         ],
     });
     (JWT_REJECT.complete)(&mut plugin)?;
+    allow_all_but(config.plugin_configuration(JWT_REJECT.plugin, &plugin)?, refused)
+}
+
+/// Has the host refuse this capability; the empty one: none that the module uses.
+pub(super) fn allow_all_but(config: Config, refused: &str) -> anyhow::Result<Config> {
     let allowed: Map<String, Value> =
         ALL.iter().filter(|name| **name != refused).map(|name| ((*name).to_owned(), json!({}))).collect();
     assert!(refused.is_empty() || allowed.len() + 1 == ALL.len(), "{refused} is no capability of the list");
-    config.plugin_configuration(JWT_REJECT.plugin, &plugin)?.edit(|bootstrap| {
-        let filters = hcm_mut(bootstrap)?.get_mut("http_filters").and_then(Value::as_array_mut);
-        let filter =
-            filters.into_iter().flatten().find(|filter| filter["name"] == JWT_REJECT.plugin).unwrap();
-        filter["typed_config"]["config"]["capability_restriction_config"] =
-            json!({ "allowed_capabilities": allowed });
+    config.edit(|bootstrap| {
+        let restriction = json!({ "allowed_capabilities": allowed });
+        plugin_mut(bootstrap, JWT_REJECT.plugin)?
+            .insert("capability_restriction_config".to_owned(), restriction);
         Ok(())
     })
 }

@@ -119,14 +119,22 @@ pub(crate) fn hcm_mut(bootstrap: &mut Value) -> anyhow::Result<&mut Map<String, 
     hcm.context("no connection manager where one is expected")
 }
 
+/// The fields of the Wasm plugin in the filter of this name.
+pub(crate) fn plugin_mut<'v>(
+    bootstrap: &'v mut Value,
+    name: &str,
+) -> anyhow::Result<&'v mut Map<String, Value>> {
+    let filters = hcm_mut(bootstrap)?.get_mut("http_filters").and_then(Value::as_array_mut);
+    let filter = filters.into_iter().flatten().find(|filter| filter["name"] == name);
+    let plugin = filter.and_then(|filter| filter.pointer_mut("/typed_config/config")?.as_object_mut());
+    plugin.with_context(|| format!("no plugin {name:?}"))
+}
+
 /// Makes the plugin's configuration a StringValue, to be given its text.
 pub(crate) fn as_string_value(config: Config, plugin: &str) -> anyhow::Result<Config> {
     config.edit(|value| {
-        let filters = hcm_mut(value)?.get_mut("http_filters").and_then(Value::as_array_mut);
-        let filter = filters.into_iter().flatten().find(|filter| filter["name"] == plugin);
-        let configuration =
-            filter.and_then(|filter| filter.pointer_mut("/typed_config/config/configuration"));
-        *configuration.with_context(|| format!("no plugin {plugin:?} with a configuration"))? =
+        let configuration = plugin_mut(value, plugin)?.get_mut("configuration");
+        *configuration.with_context(|| format!("plugin {plugin:?} has no configuration"))? =
             json!({ "@type": "type.googleapis.com/google.protobuf.StringValue", "value": "" });
         Ok(())
     })

