@@ -129,7 +129,7 @@ fn laws(setup: &Setup, request: &Request) -> &'static str {
                 "no 5xx because of what a request contains: {reply:?}"
             );
             let label = way.strip_prefix("refused.reason.").unwrap();
-            assert_eq!(reply.details, format!("jwt_reject{{{label}}}"));
+            assert_eq!(reply.details, *format!("jwt_reject{{{label}}}"));
             assert!(reply.body.len() < 200, "{reply:?}");
             for (_, value) in &reply.headers {
                 assert!(!value.as_bytes().iter().any(u8::is_ascii_control), "{reply:?}");

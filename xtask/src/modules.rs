@@ -14,7 +14,7 @@ use crate::toolchain::{self, TARGET, Toolchain};
 use crate::{lock, process, prune, target_dir, workspace_root};
 
 /// Every module: the package that it is made of, which is also its name in `dist/`.
-pub const MODULES: &[&str] = &["jwt_reject"];
+pub const MODULES: &[&str] = &["jwt_reject", "local_rate_limit"];
 
 /// Modules that only the tests load. They go to the target folder, not to `dist/`.
 pub const TEST_MODULES: &[&str] = &["signature_probe"];
@@ -155,7 +155,9 @@ mod tests {
     fn an_unknown_module_is_named_with_those_there_are() {
         let message = ensure("jwt-reject").unwrap_err().to_string();
         assert!(
-            message.starts_with("no module is named \"jwt-reject\"; there are [\"jwt_reject\""),
+            message.starts_with(
+                "no module is named \"jwt-reject\"; there are [\"jwt_reject\", \"local_rate_limit\""
+            ),
             "{message}"
         );
     }

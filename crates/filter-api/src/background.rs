@@ -1,41 +1,20 @@
 //! What a filter may do between requests: fetch things, and share them with its other workers.
 //!
-//! Every worker runs the filter in a VM of its own. What they share are cells: bytes by name, each with a
-//! version, to be replaced only by who has seen the current one.
+//! Every worker runs the filter in a VM of its own. What they share are [`Cells`].
 
-use crate::{CounterSet, HeaderName, HeaderValue, Level, LogLine, Moment};
+use crate::{Cells, Counter, CounterSet, HeaderName, HeaderValue, HostFailed, Level, LogLine, Moment};
 
 /// What a filter may ask for between requests.
-pub trait Background {
+pub trait Background: Cells {
     /// This moment.
     fn moment(&self) -> Moment;
-
-    /// A cell's content; none where nobody has written it, or it cannot be read.
-    fn shared(&self, cell: &str) -> Option<SharedValue>;
-
-    /// Writes a cell whatever it holds. Returns whether it was written.
-    fn share(&self, cell: &str, content: &[u8]) -> bool;
-
-    /// Writes a cell if it still has this version. Returns whether it was written. A cell that nobody has
-    /// written has no version: any is taken for right, so that two workers may both believe to have been
-    /// first. Hence cells are made in [`crate::Filter::on_start`].
-    fn share_if(&self, cell: &str, content: &[u8], version: u32) -> bool;
 
     /// Starts an HTTP call; what becomes of it is told to [`crate::Filter::on_fetched`] by this number, unless
     /// the configuration ends before. Never more than once.
     ///
     /// # Errors
     /// It cannot be started: the host does not know the cluster, or does not allow calls.
-    fn fetch(&self, fetch: &Fetch<'_>) -> Result<u32, FetchRefused>;
-}
-
-/// The content of a cell.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SharedValue {
-    /// The bytes.
-    pub bytes: Vec<u8>,
-    /// The version, for [`Background::share_if`].
-    pub version: u32,
+    fn fetch(&self, fetch: &Fetch<'_>) -> Result<u32, HostFailed>;
 }
 
 /// A GET request to be made.
@@ -48,10 +27,6 @@ pub struct Fetch<'a> {
     /// When to give up, in milliseconds.
     pub timeout_millis: u32,
 }
-
-/// The host does not start a call: its status.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FetchRefused(pub u32);
 
 /// What became of a fetch.
 pub struct Fetched<'a> {
@@ -79,6 +54,8 @@ pub trait Response {
 pub struct Work {
     /// Counters to increment by one.
     pub counters: CounterSet,
+    /// Counters to increment by more.
+    pub counts: Vec<(Counter, u32)>,
     /// Lines for the log. Errors and warnings only: nobody asks for these steps one by one.
     pub log: Vec<LogLine>,
     /// Whether requests that wait should be decided about again.
@@ -91,6 +68,7 @@ impl Work {
     /// Adds what another step wants done.
     pub fn add(&mut self, other: Self) {
         other.counters.iter().for_each(|counter| self.counters.add(counter));
+        self.counts.extend(other.counts);
         self.log.extend(other.log);
         self.resume |= other.resume;
         self.soon |= other.soon;

@@ -9,7 +9,7 @@ use crate::{Facts, HeaderName, HeaderValue, LocalReply};
 pub enum Outcome {
     /// The request goes on, once the effects are applied.
     Continue(Effects),
-    /// The request ends here. Of the effects, only counters, facts and the log line apply.
+    /// The request ends here. Of the effects, only counters, counts, facts and the log line apply.
     Reply(LocalReply, Effects),
     /// The request is held, and asked about again when [`crate::Work::resume`] says so or at this moment (in
     /// nanoseconds since 1970), whichever comes first. Of the effects, only counters and the log line
@@ -29,10 +29,15 @@ impl Outcome {
 /// What to do besides continuing or replying. Empty effects allocate nothing.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Effects {
-    /// Header operations, applied in this order.
+    /// Operations on the request's headers, applied in this order.
     pub headers: Vec<HeaderOp>,
+    /// Operations on the response's headers, applied in this order when they come, whoever answers.
+    /// Needs [`crate::Callback::ResponseHeaders`].
+    pub response: Vec<HeaderOp>,
     /// Counters to increment by one.
     pub counters: CounterSet,
+    /// Counters to increment by more.
+    pub counts: Vec<(Counter, u32)>,
     /// Findings for later filters of the same module.
     pub facts: Facts,
     /// Findings for whatever else looks at this request: see [`Property`].
@@ -41,7 +46,7 @@ pub struct Effects {
     pub log: Option<LogLine>,
 }
 
-/// One operation on the request's headers.
+/// One operation on headers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HeaderOp {
     /// Replaces every line of this name by one.
@@ -63,7 +68,12 @@ pub struct Property {
     pub value: HeaderValue,
 }
 
-/// A counter, by its place in [`crate::Filter::COUNTERS`]. Places from [`CounterSet::MOST`] on do not
+impl Property {
+    /// What the names of properties begin with that hold claims of verified tokens.
+    pub const CLAIM: &str = "foregate.jwt.";
+}
+
+/// A counter, by its place in [`crate::Filter::COUNTERS`] and, after these, [`crate::Filter::own_counters`]. Places from [`CounterSet::MOST`] on do not
 /// exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counter(pub u8);

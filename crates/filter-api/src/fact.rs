@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use crate::Text;
+
 /// One finding. The list is closed, so that a reader finds every one of them here.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Fact {
@@ -18,8 +20,8 @@ pub enum Fact {
     Refused {
         /// The filter's name.
         filter: &'static str,
-        /// The reason, of the filter's own closed list.
-        reason: &'static str,
+        /// The reason: of the filter's own closed list, or a name that its configuration gives.
+        reason: Text,
     },
 }
 

@@ -2,7 +2,7 @@
 
 use crate::background::{Background, Fetched, Work};
 use crate::config::{ConfigErrors, Problem};
-use crate::{Facts, Head, Level, Outcome};
+use crate::{Cells, Facts, Head, HostFailed, Level, Outcome, Over, SharedValue};
 
 /// Time and chance, as inputs: a filter reads neither by itself.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -33,12 +33,18 @@ pub trait Filter: Sized {
     /// What a failed host call means for a request.
     const ON_HOST_FAILURE: OnHostFailure;
 
-    /// Names of its counters, at most [`crate::CounterSet::MOST`], as they follow `foregate.<name>.` in Envoy's
-    /// statistics.
+    /// Names of its counters, as they follow `foregate.<name>.` in Envoy's statistics.
     const COUNTERS: &'static [&'static str];
 
     /// Reads a configuration (JSON). Every problem in it is reported, not the first alone.
     fn configure(json: &[u8]) -> Result<Configured<Self>, ConfigErrors>;
+
+    /// Names of further counters, which the configuration gives; their places follow those of
+    /// [`Filter::COUNTERS`]. Of both together there are at most [`crate::CounterSet::MOST`]. Envoy never forgets
+    /// a counter, so these names must not come from requests.
+    fn own_counters(&self) -> Vec<String> {
+        Vec::new()
+    }
 
     /// Decides about a request. `facts` are what the filters before this one found out.
     fn on_request(&self, head: &impl Head, host: &impl Host, facts: &Facts) -> Outcome;
@@ -84,6 +90,8 @@ pub enum Callback {
     RequestBody,
     /// The request's trailers have arrived.
     RequestTrailers,
+    /// The response's headers have arrived. For filters with [`crate::Effects::response`].
+    ResponseHeaders,
 }
 
 impl Callback {
@@ -95,6 +103,7 @@ impl Callback {
             Self::HttpCallResponse => "proxy_on_http_call_response",
             Self::RequestBody => "proxy_on_request_body",
             Self::RequestTrailers => "proxy_on_request_trailers",
+            Self::ResponseHeaders => "proxy_on_response_headers",
         }
     }
 }
@@ -111,7 +120,7 @@ pub enum OnHostFailure {
 
 /// What a filter may ask of its host while it decides. Each question may cost a crossing out of
 /// the VM, so a filter asks only what it needs.
-pub trait Host {
+pub trait Host: Cells {
     /// The moment of this request: the same one however often it is asked for.
     fn moment(&self) -> Moment;
 
@@ -121,8 +130,23 @@ pub trait Host {
     /// Checks a signature with the host's own cryptography.
     fn verify_signature(&self, check: &SignatureCheck<'_>) -> HostVerdict;
 
+    /// What the host knows of the request beside its headers; none where it knows nothing of the kind.
+    fn attribute(&self, attribute: Attribute<'_>) -> Option<Vec<u8>>;
+
     /// Whether this request may wait, or has.
     fn waiting(&self) -> Waiting;
+}
+
+/// Something that the host knows of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Attribute<'a> {
+    /// Who sent it, as text, `192.0.2.1:40000` or `[2001:db8::1]:40000`: Envoy's `source.address`, which is the peer's,
+    /// or what Envoy was told to take from `x-forwarded-for` instead.
+    SourceAddress,
+    /// The number of the connection that it came over, 8 bytes: Envoy's `connection.id`.
+    ConnectionId,
+    /// A [`crate::Property`] that another filter has set, by its name.
+    Property(&'a str),
 }
 
 /// Whether a request may be answered with [`Outcome::Wait`].
@@ -188,7 +212,21 @@ impl Host for NoHost {
         HostVerdict::Unavailable
     }
 
+    fn attribute(&self, _: Attribute<'_>) -> Option<Vec<u8>> {
+        None
+    }
+
     fn waiting(&self) -> Waiting {
         Waiting::Never
+    }
+}
+
+impl Cells for NoHost {
+    fn shared(&self, _: &str) -> Result<Option<SharedValue>, HostFailed> {
+        Ok(None)
+    }
+
+    fn share(&self, _: &str, _: &[u8], _: Over) -> Result<bool, HostFailed> {
+        Ok(false)
     }
 }

@@ -3,24 +3,18 @@
 //! one.
 
 use std::fmt;
-use std::ops::Deref;
-use std::sync::Arc;
+
+use crate::text::Text;
 
 /// A header name: a lower-case token of RFC 9110 section 5.6.2, or a pseudo-header. Cloning one allocates
 /// nothing.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct HeaderName(Text<str>);
+pub struct HeaderName(Text);
 
 /// A header value: bytes without CR, LF, NUL or any other control character but tab. Cloning one allocates
 /// nothing.
 #[derive(Clone, PartialEq, Eq)]
 pub struct HeaderValue(Text<[u8]>);
-
-/// Known when the program is compiled, or shared.
-enum Text<T: ?Sized + 'static> {
-    Static(&'static T),
-    Shared(Arc<T>),
-}
 
 /// Why a name or value cannot be a header's.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,48 +71,8 @@ impl HeaderValue {
 }
 
 /// Names that are made from requests again and again.
-fn known(name: &str) -> Option<Text<str>> {
+fn known(name: &str) -> Option<Text> {
     ["authorization", "cookie"].into_iter().find(|known| *known == name).map(Text::Static)
-}
-
-impl<T: ?Sized> Deref for Text<T> {
-    type Target = T;
-
-    fn deref(&self) -> &T {
-        match self {
-            Self::Static(text) => text,
-            Self::Shared(text) => text,
-        }
-    }
-}
-
-impl<T: ?Sized> Clone for Text<T> {
-    fn clone(&self) -> Self {
-        match self {
-            Self::Static(text) => Self::Static(text),
-            Self::Shared(text) => Self::Shared(Arc::clone(text)),
-        }
-    }
-}
-
-impl<T: ?Sized + PartialEq> PartialEq for Text<T> {
-    fn eq(&self, other: &Self) -> bool {
-        **self == **other
-    }
-}
-
-impl<T: ?Sized + Eq> Eq for Text<T> {}
-
-impl<T: ?Sized + Ord> PartialOrd for Text<T> {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl<T: ?Sized + Ord> Ord for Text<T> {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        (**self).cmp(&**other)
-    }
 }
 
 impl fmt::Debug for HeaderName {

@@ -9,6 +9,7 @@
 //! - [`Filter`]: what a filter implements
 //! - [`Head`]: the request head it sees
 //! - [`Outcome`], [`Effects`], [`LocalReply`]: what it answers
+//! - [`Cells`]: what it shares with its other workers
 //! - [`Background`]: what it may do between requests, and [`Work`], what it answers then
 //! - [`matcher`]: which requests a rule is for, the same in every filter
 //! - [`config`]: reading a configuration so that every problem in it is named with its path
@@ -16,6 +17,8 @@
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
 mod background;
+mod cells;
+mod claim;
 pub mod config;
 mod effects;
 mod fact;
@@ -24,15 +27,20 @@ mod head;
 mod header;
 pub mod json;
 pub mod matcher;
+pub mod parts;
 mod reply;
+mod text;
 
-pub use background::{Background, Fetch, FetchRefused, Fetched, Response, SharedValue, Work};
+pub use background::{Background, Fetch, Fetched, Response, Work};
+pub use cells::{CellMap, Cells, HostFailed, Over, SharedValue};
+pub use claim::{ClaimPath, ClaimText};
 pub use effects::{Counter, CounterSet, Effects, HeaderOp, Level, LogLine, Outcome, Property};
 pub use fact::{Fact, Facts};
 pub use filter::{
-    Callback, Configured, Filter, Hash, Host, HostVerdict, Moment, NoHost, OnHostFailure, SignatureCheck,
-    Waiting,
+    Attribute, Callback, Configured, Filter, Hash, Host, HostVerdict, Moment, NoHost, OnHostFailure,
+    SignatureCheck, Waiting,
 };
 pub use head::{Head, HeadMap};
 pub use header::{HeaderName, HeaderValue, InvalidHeader, is_token_byte};
 pub use reply::{GrpcStatus, LocalReply, Protocol};
+pub use text::Text;

@@ -1,8 +1,6 @@
 //! The answer that a filter gives instead of the upstream.
 
-use std::borrow::Cow;
-
-use crate::{Head, HeaderName, HeaderValue};
+use crate::{Head, HeaderName, HeaderValue, Text};
 
 /// A local reply, with what a gRPC caller gets instead of status and body.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,11 +10,11 @@ pub struct LocalReply {
     /// The status for a gRPC caller, who gets HTTP 200 and the body as `grpc-message`.
     pub grpc_status: GrpcStatus,
     /// Response-code details: `%RESPONSE_CODE_DETAILS%` in an access log. No spaces.
-    pub details: Cow<'static, str>,
+    pub details: Text,
     /// Headers to add; Envoy adds `content-length`, and `content-type: text/plain` to a body.
     pub headers: Vec<(HeaderName, HeaderValue)>,
     /// The body. A HEAD request gets none.
-    pub body: Cow<'static, str>,
+    pub body: Text,
 }
 
 /// The gRPC status codes that a gateway's filter has a use for.

@@ -1,15 +1,34 @@
 //! What a filter may ask for, answered by the host's calls.
 
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 
 use filter_api::{
-    Background, Fetch, FetchRefused, Head, Host, HostVerdict, Level, Moment, Response, SharedValue,
-    SignatureCheck, Waiting,
+    Attribute, Background, Cells, Fetch, Head, Host, HostFailed, HostVerdict, Level, Moment, Over, Response,
+    SharedValue, SignatureCheck, Waiting,
 };
 
-use crate::calls::{self, Failed};
-use crate::pairs::PairsHead;
+use crate::calls;
+use crate::pairs::{Pairs, PairsHead};
 use crate::vm::Vm;
+
+/// The request's headers, read when they are first looked at, and once. A filter that decides without them does
+/// not pay for them.
+#[derive(Debug, Default)]
+pub(crate) struct RequestHead(OnceCell<Option<Pairs>>);
+
+impl RequestHead {
+    /// Whether they were asked for in vain: what was decided then was decided about nothing.
+    pub(crate) fn is_missing(&self) -> bool {
+        matches!(self.0.get(), Some(None))
+    }
+}
+
+impl Head for RequestHead {
+    fn lines(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        let pairs = self.0.get_or_init(|| Pairs::new(calls::request_headers().ok()?).ok());
+        pairs.iter().flat_map(|pairs| pairs.head().into_lines())
+    }
+}
 
 /// What a filter asks while it decides about one request.
 pub(crate) struct Request<'vm> {
@@ -42,8 +61,60 @@ impl Host for Request<'_> {
         self.vm.verify_signature(check)
     }
 
+    fn attribute(&self, attribute: Attribute<'_>) -> Option<Vec<u8>> {
+        let path = match attribute {
+            Attribute::SourceAddress => "source\0address",
+            Attribute::ConnectionId => "connection\0id",
+            Attribute::Property(name) => name,
+        };
+        calls::property(path).ok()
+    }
+
     fn waiting(&self) -> Waiting {
         self.waiting
+    }
+}
+
+/// A version that no cell has, but for one moment in four billion writes.
+const NO_VERSION: u32 = u32::MAX;
+
+fn share(cell: &str, content: &[u8], over: Over) -> Result<bool, HostFailed> {
+    let version = match over {
+        Over::Anything => 0,
+        // The host writes an absent cell whatever version it is given, and any other only if that is the right one.
+        Over::Nothing => NO_VERSION,
+        // It takes 0 for "whatever it has".
+        Over::Version(0) => return Ok(false),
+        Over::Version(version) => version,
+    };
+    calls::share(cell, content, version)
+}
+
+fn shared(cell: &str) -> Result<Option<SharedValue>, HostFailed> {
+    match calls::shared(cell) {
+        Ok(value) => Ok(Some(value)),
+        Err(HostFailed(calls::NOT_FOUND)) => Ok(None),
+        Err(failed) => Err(failed),
+    }
+}
+
+impl Cells for Request<'_> {
+    fn shared(&self, cell: &str) -> Result<Option<SharedValue>, HostFailed> {
+        shared(cell)
+    }
+
+    fn share(&self, cell: &str, content: &[u8], over: Over) -> Result<bool, HostFailed> {
+        share(cell, content, over)
+    }
+}
+
+impl Cells for Behind<'_> {
+    fn shared(&self, cell: &str) -> Result<Option<SharedValue>, HostFailed> {
+        shared(cell)
+    }
+
+    fn share(&self, cell: &str, content: &[u8], over: Over) -> Result<bool, HostFailed> {
+        share(cell, content, over)
     }
 }
 
@@ -55,21 +126,8 @@ impl Background for Behind<'_> {
         now(self.0)
     }
 
-    fn shared(&self, cell: &str) -> Option<SharedValue> {
-        calls::shared(cell).ok()
-    }
-
-    fn share(&self, cell: &str, content: &[u8]) -> bool {
-        calls::share(cell, content, 0).is_ok()
-    }
-
-    fn share_if(&self, cell: &str, content: &[u8], version: u32) -> bool {
-        // The host takes 0 for "whatever it has".
-        version != 0 && calls::share(cell, content, version).is_ok()
-    }
-
-    fn fetch(&self, fetch: &Fetch<'_>) -> Result<u32, FetchRefused> {
-        calls::http_call(fetch).map_err(|Failed(status)| FetchRefused(status))
+    fn fetch(&self, fetch: &Fetch<'_>) -> Result<u32, HostFailed> {
+        calls::http_call(fetch)
     }
 }
 

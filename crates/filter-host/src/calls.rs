@@ -1,19 +1,18 @@
 //! The host calls that a filter's life takes. Each returns what the host said; none panics, which
 //! the SDK's own wrappers do on a status that they do not expect.
 
-use filter_api::{Fetch, HeaderName, HeaderValue, Level, SharedValue};
+use filter_api::{Fetch, HeaderName, HeaderOp, HeaderValue, HostFailed as Failed, Level, SharedValue};
 
 use crate::pairs;
-
-/// The host refused a call, with this status.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Failed(pub(crate) u32);
 
 /// No such property, function or key.
 pub(crate) const NOT_FOUND: u32 = 1;
 
 const OK: u32 = 0;
+/// A cell has another version.
+const CAS_MISMATCH: u32 = 8;
 const REQUEST_HEADERS: u32 = 0;
+const RESPONSE_HEADERS: u32 = 2;
 const HTTP_CALL_RESPONSE_HEADERS: u32 = 6;
 const HTTP_CALL_RESPONSE_BODY: u32 = 4;
 const PLUGIN_CONFIGURATION: u32 = 7;
@@ -67,6 +66,8 @@ unsafe extern "C" {
         data: *mut *mut u8,
         length: *mut usize,
     ) -> u32;
+    fn proxy_get_property(path: *const u8, path_length: usize, data: *mut *mut u8, length: *mut usize)
+    -> u32;
     fn proxy_set_property(name: *const u8, name_length: usize, value: *const u8, value_length: usize) -> u32;
     fn proxy_get_shared_data(
         cell: *const u8,
@@ -196,36 +197,39 @@ fn headers(map: u32) -> Result<Vec<u8>, Failed> {
     received(|data, length| unsafe { proxy_get_header_map_pairs(map, data, length) })
 }
 
-/// Replaces every line of the name by one.
-pub(crate) fn set_request_header(name: &HeaderName, value: &HeaderValue) -> Result<(), Failed> {
-    let (name, value) = (name.as_str(), value.as_bytes());
-    // SAFETY: pointers and lengths are of live slices.
-    outcome(unsafe {
-        proxy_replace_header_map_value(
-            REQUEST_HEADERS,
-            name.as_ptr(),
-            name.len(),
-            value.as_ptr(),
-            value.len(),
-        )
+/// Which headers an operation is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Headers {
+    /// The request's.
+    Request,
+    /// The response's.
+    Response,
+}
+
+/// Performs an operation on headers.
+pub(crate) fn edit(headers: Headers, operation: &HeaderOp) -> Result<(), Failed> {
+    let map = match headers {
+        Headers::Request => REQUEST_HEADERS,
+        Headers::Response => RESPONSE_HEADERS,
+    };
+    let line = |name: &HeaderName, value: &HeaderValue, write: Write| {
+        let (name, value) = (name.as_str(), value.as_bytes());
+        // SAFETY: pointers and lengths are of live slices.
+        unsafe { write(map, name.as_ptr(), name.len(), value.as_ptr(), value.len()) }
+    };
+    outcome(match operation {
+        HeaderOp::Set(name, value) => line(name, value, proxy_replace_header_map_value),
+        HeaderOp::Add(name, value) => line(name, value, proxy_add_header_map_value),
+        HeaderOp::Remove(name) => {
+            let name = name.as_str();
+            // SAFETY: pointer and length are of a live slice.
+            unsafe { proxy_remove_header_map_value(map, name.as_ptr(), name.len()) }
+        }
     })
 }
 
-/// Adds a line.
-pub(crate) fn add_request_header(name: &HeaderName, value: &HeaderValue) -> Result<(), Failed> {
-    let (name, value) = (name.as_str(), value.as_bytes());
-    // SAFETY: pointers and lengths are of live slices.
-    outcome(unsafe {
-        proxy_add_header_map_value(REQUEST_HEADERS, name.as_ptr(), name.len(), value.as_ptr(), value.len())
-    })
-}
-
-/// Removes every line of the name.
-pub(crate) fn remove_request_header(name: &HeaderName) -> Result<(), Failed> {
-    let name = name.as_str();
-    // SAFETY: pointer and length are of a live slice.
-    outcome(unsafe { proxy_remove_header_map_value(REQUEST_HEADERS, name.as_ptr(), name.len()) })
-}
+/// A call that writes a line of a header map: the map, then name and value, each with its length.
+type Write = unsafe extern "C" fn(u32, *const u8, usize, *const u8, usize) -> u32;
 
 /// Answers the request. `grpc_status` is -1 where the caller does not speak gRPC.
 pub(crate) fn send_local_response(
@@ -267,6 +271,12 @@ pub(crate) fn foreign_function(name: &str, argument: &[u8]) -> Result<Vec<u8>, F
     })
 }
 
+/// A property of the request, by its path: names, with a NUL between them.
+pub(crate) fn property(path: &str) -> Result<Vec<u8>, Failed> {
+    // SAFETY: pointer and length are of a live slice; the host writes a pointer and a length to live variables.
+    received(|data, length| unsafe { proxy_get_property(path.as_ptr(), path.len(), data, length) })
+}
+
 /// Sets a property of the request: an entry of its filter state, under `wasm.` and this name.
 pub(crate) fn set_property(name: &str, value: &HeaderValue) -> Result<(), Failed> {
     let value = value.as_bytes();
@@ -285,12 +295,13 @@ pub(crate) fn shared(cell: &str) -> Result<SharedValue, Failed> {
     Ok(SharedValue { bytes, version })
 }
 
-/// Writes such a cell if it has this version; with version 0, whatever it has.
-pub(crate) fn share(cell: &str, content: &[u8], version: u32) -> Result<(), Failed> {
+/// Writes such a cell if it has this version, or is not there; with version 0, whatever it has. Returns whether
+/// it was written.
+pub(crate) fn share(cell: &str, content: &[u8], version: u32) -> Result<bool, Failed> {
     // SAFETY: pointers and lengths are of live slices.
-    outcome(unsafe {
-        proxy_set_shared_data(cell.as_ptr(), cell.len(), content.as_ptr(), content.len(), version)
-    })
+    let status =
+        unsafe { proxy_set_shared_data(cell.as_ptr(), cell.len(), content.as_ptr(), content.len(), version) };
+    if status == CAS_MISMATCH { Ok(false) } else { outcome(status).map(|()| true) }
 }
 
 /// Starts an HTTP call without a body, and returns its number.
@@ -336,8 +347,8 @@ pub(crate) fn define_counter(name: &str) -> Result<u32, Failed> {
     Ok(id)
 }
 
-/// Adds one to a counter.
-pub(crate) fn increment(id: u32) -> Result<(), Failed> {
+/// Adds to a counter.
+pub(crate) fn increment(id: u32, by: u32) -> Result<(), Failed> {
     // SAFETY: takes numbers only.
-    outcome(unsafe { proxy_increment_metric(id, 1) })
+    outcome(unsafe { proxy_increment_metric(id, i64::from(by)) })
 }

@@ -131,6 +131,11 @@ macro_rules! module {
             }
 
             #[unsafe(no_mangle)]
+            extern "C" fn proxy_on_response_headers(stream: u32, _headers: u32, _end: bool) -> u32 {
+                MODULE.with(|module| module.on_response_headers(stream))
+            }
+
+            #[unsafe(no_mangle)]
             extern "C" fn proxy_on_request_trailers(stream: u32, _trailers: u32) -> u32 {
                 MODULE.with(|module| module.on_more_of_request(stream))
             }

@@ -4,15 +4,15 @@
 //! and its bookkeeping of contexts costs each request most of a microsecond.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use filter_api::{Facts, Fetched, Filter, Level, Outcome, Waiting, Work};
+use filter_api::{Callback, Facts, Fetched, Filter, HeaderOp, HostFailed, Level, Outcome, Waiting, Work};
 
-use crate::ask::{Behind, CallResponse, Request};
-use crate::calls::{self, Failed};
+use crate::ask::{Behind, CallResponse, Request, RequestHead};
+use crate::calls::{self, Headers};
 use crate::configuration;
 use crate::metrics::Metrics;
-use crate::pairs::PairsHead;
 use crate::perform::{self, Verdict};
 use crate::vm::Vm;
 
@@ -38,13 +38,15 @@ pub struct Module<F> {
     newest: Cell<(u32, u32)>,
     /// The requests held.
     held: RefCell<Vec<Held<F>>>,
+    /// What to do with the headers of responses that are to come, by the host's number of their stream.
+    responses: RefCell<BTreeMap<u32, Vec<HeaderOp>>>,
 }
 
 /// One configuration of the plugin.
 struct Root<F> {
     number: u32,
     filter: F,
-    metrics: Rc<Metrics>,
+    metrics: Metrics,
     /// How often its timer fires; 0 where the host gives it none.
     period: Cell<u32>,
     /// Whether the host lets a stream be acted for that it is not calling for: without that, none can be held.
@@ -68,6 +70,7 @@ impl<F: Filter> Module<F> {
             roots: RefCell::new(Vec::new()),
             newest: Cell::new((0, 0)),
             held: RefCell::new(Vec::new()),
+            responses: RefCell::new(BTreeMap::new()),
         }
     }
 
@@ -85,6 +88,9 @@ impl<F: Filter> Module<F> {
 
     /// `proxy_on_delete`.
     pub fn on_delete(&self, context: u32) {
+        if F::CALLBACKS.contains(&Callback::ResponseHeaders) {
+            self.responses.borrow_mut().remove(&context);
+        }
         let mut held = self.held.borrow_mut();
         if !held.is_empty() {
             held.retain(|held| held.stream != context);
@@ -100,7 +106,7 @@ impl<F: Filter> Module<F> {
         self.vm.refresh_log_level();
         let configured = match calls::plugin_configuration() {
             Ok(bytes) => F::configure(&configuration::to_json(&bytes)),
-            Err(Failed(status)) => {
+            Err(HostFailed(status)) => {
                 calls::log(Level::Error, &format!("{}: the host gave no configuration: {status}", F::NAME));
                 return false;
             }
@@ -119,8 +125,8 @@ impl<F: Filter> Module<F> {
         }
         let root = Rc::new(Root {
             number: context,
+            metrics: Metrics::of(&configured.filter),
             filter: configured.filter,
-            metrics: Metrics::of::<F>(),
             period: Cell::new(0),
             acts_for_streams: calls::act_for(context).is_ok(),
         });
@@ -171,6 +177,14 @@ impl<F: Filter> Module<F> {
         if held { PAUSE } else { CONTINUE }
     }
 
+    /// `proxy_on_response_headers`: for an answer of our own too, for which nothing is to be done.
+    pub fn on_response_headers(&self, stream: u32) -> u32 {
+        let operations = self.responses.borrow_mut().remove(&stream);
+        // Who answers has answered: what cannot be written stops no response.
+        let _ = perform::edit(Headers::Response, &operations.unwrap_or_default());
+        CONTINUE
+    }
+
     fn root(&self, number: u32) -> Option<Rc<Root<F>>> {
         self.roots.borrow().iter().find(|(own, _)| *own == number).map(|(_, root)| Rc::clone(root))
     }
@@ -188,15 +202,23 @@ impl<F: Filter> Module<F> {
             None => Waiting::Never,
         };
         let host = Request::new(&self.vm, waiting);
-        let Ok(bytes) = calls::request_headers() else { return Some(perform::failed::<F>("host_failure")) };
-        let Ok(head) = PairsHead::parse(&bytes) else { return Some(perform::failed::<F>("host_failure")) };
-        match root.filter.on_request(&head, &host, &Facts::default()) {
-            Outcome::Continue(effects) => Some(perform::go_on::<F>(&root.metrics, effects)),
-            Outcome::Reply(reply, effects) => Some(perform::answer(&head, &root.metrics, &reply, effects)),
+        let head = RequestHead::default();
+        let outcome = root.filter.on_request(&head, &host, &Facts::default());
+        if head.is_missing() {
+            return Some(perform::failed::<F>("host_failure"));
+        }
+        match outcome {
+            Outcome::Continue(mut effects) => {
+                if !effects.response.is_empty() {
+                    self.responses.borrow_mut().insert(stream, std::mem::take(&mut effects.response));
+                }
+                Some(perform::go_on::<F>(&root.metrics, &effects))
+            }
+            Outcome::Reply(reply, effects) => Some(perform::answer(&head, &root.metrics, &reply, &effects)),
             // A filter must not do this; holding the request for ever is what must not follow.
             Outcome::Wait(..) if waiting == Waiting::Never => Some(perform::failed::<F>("cannot_wait")),
             Outcome::Wait(until, effects) => {
-                perform::observe(&root.metrics, effects.counters, effects.log);
+                perform::observe(&root.metrics, effects.counters, &effects.counts, &effects.log);
                 let since = since.unwrap_or(filter_api::Host::moment(&host).unix_nanos);
                 self.held.borrow_mut().push(Held { stream, root: Rc::clone(root), since, until });
                 set_period(root, SOON_MILLISECONDS);
@@ -208,7 +230,7 @@ impl<F: Filter> Module<F> {
     /// What follows a step behind the scenes: counts, lines, requests that need wait no longer, and the next
     /// step's time.
     fn after(&self, root: &Rc<Root<F>>, work: Work) {
-        perform::observe(&root.metrics, work.counters, work.log);
+        perform::observe(&root.metrics, work.counters, &work.counts, &work.log);
         if !self.held.borrow().is_empty() {
             self.ask_again(root, work.resume);
         }

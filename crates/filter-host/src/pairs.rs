@@ -15,6 +15,31 @@ pub struct PairsHead<'a> {
     text: &'a [u8],
 }
 
+/// A header map as the host handed it over, checked once.
+#[derive(Debug)]
+pub struct Pairs {
+    bytes: Vec<u8>,
+    /// Where the lengths end and the text begins.
+    text: usize,
+}
+
+impl Pairs {
+    /// Takes the host's bytes, having checked that every length stays within them.
+    ///
+    /// # Errors
+    /// They are not a header map.
+    pub fn new(bytes: Vec<u8>) -> Result<Self, Malformed> {
+        let text = bytes.len().saturating_sub(PairsHead::parse(&bytes)?.text.len());
+        Ok(Self { bytes, text })
+    }
+
+    /// The head in it.
+    pub fn head(&self) -> PairsHead<'_> {
+        let (lengths, text) = self.bytes.split_at_checked(self.text).unwrap_or_default();
+        PairsHead { lengths: lengths.get(4..).unwrap_or_default(), text }
+    }
+}
+
 /// The bytes are not a header map.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Malformed;
@@ -46,8 +71,9 @@ impl<'a> PairsHead<'a> {
     }
 }
 
-impl Head for PairsHead<'_> {
-    fn lines(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+impl<'a> PairsHead<'a> {
+    /// Every line, for as long as the host's bytes are there.
+    pub fn into_lines(self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
         let mut lengths = self.lengths;
         let mut text = self.text;
         std::iter::from_fn(move || {
@@ -55,6 +81,12 @@ impl Head for PairsHead<'_> {
             let value = take_part(&mut lengths, &mut text)?;
             Some((name, value))
         })
+    }
+}
+
+impl Head for PairsHead<'_> {
+    fn lines(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        self.into_lines()
     }
 }
 
@@ -107,6 +139,9 @@ mod tests {
         let lines: Vec<(&[u8], &[u8])> = head.lines().collect();
         assert_eq!(lines, [(&b"a"[..], &[0xff, b'x'][..]), (b"a", b""), (b":path", b"/")]);
         assert_eq!(head.get_all("A").count(), 2);
+        assert!(Pairs::new(bytes.clone()).unwrap().head().lines().eq(head.lines()));
+        assert_eq!(Pairs::new(Vec::new()).unwrap().head().lines().count(), 0);
+        assert_eq!(Pairs::new(serialize(&[])).unwrap().head().lines().count(), 0);
         assert_eq!(PairsHead::parse(&[]).unwrap().lines().count(), 0);
     }
 

@@ -1,8 +1,11 @@
 //! Performs what a filter decided: the one place where effects reach the host.
 
-use filter_api::{Effects, Filter, GrpcStatus, Head, HeaderOp, Level, LocalReply, OnHostFailure, Protocol};
+use filter_api::{
+    Counter, CounterSet, Effects, Filter, GrpcStatus, Head, HeaderOp, HostFailed, Level, LocalReply, LogLine,
+    OnHostFailure, Protocol,
+};
 
-use crate::calls::{self, Failed};
+use crate::calls::{self, Headers};
 use crate::metrics::Metrics;
 
 /// What the host is to do with the request.
@@ -14,21 +17,14 @@ pub(crate) enum Verdict {
     Answered,
 }
 
-/// Applies the effects of a request that goes on, and says whether it does.
-pub(crate) fn go_on<F: Filter>(metrics: &Metrics, effects: Effects) -> Verdict {
-    let Effects { headers, counters, facts: _, properties, log } = effects;
-    observe(metrics, counters, log);
-    for operation in &headers {
-        let done = match operation {
-            HeaderOp::Set(name, value) => calls::set_request_header(name, value),
-            HeaderOp::Add(name, value) => calls::add_request_header(name, value),
-            HeaderOp::Remove(name) => calls::remove_request_header(name),
-        };
-        if done.is_err() {
-            return failed::<F>("host_failure");
-        }
+/// Applies the effects of a request that goes on, but for those on its response, and says whether it does.
+pub(crate) fn go_on<F: Filter>(metrics: &Metrics, effects: &Effects) -> Verdict {
+    let Effects { headers, response: _, counters, counts, facts: _, properties, log } = effects;
+    observe(metrics, *counters, counts, log);
+    if !edit(Headers::Request, headers) {
+        return failed::<F>("host_failure");
     }
-    for property in &properties {
+    for property in properties {
         // Who reads it finds it missing; nobody's request fails for that.
         let _ = calls::set_property(&property.name, &property.value);
     }
@@ -36,18 +32,25 @@ pub(crate) fn go_on<F: Filter>(metrics: &Metrics, effects: Effects) -> Verdict {
 }
 
 /// Answers the request.
-pub(crate) fn answer(head: &impl Head, metrics: &Metrics, reply: &LocalReply, effects: Effects) -> Verdict {
-    observe(metrics, effects.counters, effects.log);
+pub(crate) fn answer(head: &impl Head, metrics: &Metrics, reply: &LocalReply, effects: &Effects) -> Verdict {
+    observe(metrics, effects.counters, &effects.counts, &effects.log);
     send(reply, Protocol::of(head))
 }
 
+/// Performs operations on headers, and says whether all could be.
+pub(crate) fn edit(headers: Headers, operations: &[HeaderOp]) -> bool {
+    operations.iter().all(|operation| calls::edit(headers, operation).is_ok())
+}
+
 /// Counts and logs.
-pub(crate) fn observe(
+pub(crate) fn observe<'l>(
     metrics: &Metrics,
-    counters: filter_api::CounterSet,
-    log: impl IntoIterator<Item = filter_api::LogLine>,
+    counters: CounterSet,
+    counts: &[(Counter, u32)],
+    log: impl IntoIterator<Item = &'l LogLine>,
 ) {
     metrics.count(counters);
+    counts.iter().for_each(|(counter, by)| metrics.add(*counter, *by));
     for line in log {
         calls::log(line.level, &line.text);
     }
@@ -61,7 +64,7 @@ fn send(reply: &LocalReply, protocol: Protocol) -> Verdict {
     };
     let sent =
         calls::send_local_response(reply.status, &reply.details, &reply.body, &reply.headers, grpc_status);
-    if let Err(Failed(status)) = sent {
+    if let Err(HostFailed(status)) = sent {
         // Only a restriction of capabilities does this. Going on would let the request pass, and
         // waiting would let it hang: a trap ends it with 503, as `failure_policy` says.
         calls::log(Level::Error, &format!("the host refused proxy_send_local_response: {status}; allow it"));

@@ -2,9 +2,9 @@
 
 use std::cell::{Cell, RefCell};
 
-use filter_api::{HostVerdict, Level, SignatureCheck};
+use filter_api::{HostFailed, HostVerdict, Level, SignatureCheck};
 
-use crate::calls::{self, Failed};
+use crate::calls;
 use crate::signature;
 
 /// The state of a VM that belongs to no configuration.
@@ -61,7 +61,7 @@ impl Vm {
         signature::write_request(check, &mut message);
         match calls::foreign_function(signature::FUNCTION, &message) {
             Ok(answer) => signature::read_answer(&answer),
-            Err(Failed(status)) => {
+            Err(HostFailed(status)) => {
                 if status == calls::NOT_FOUND {
                     self.lacks_verify_signature.set(true);
                     calls::log(

@@ -3,12 +3,8 @@
 use std::sync::Arc;
 
 use filter_api::config::StringMatcher;
-use filter_api::{HeaderName, HeaderValue};
+use filter_api::{ClaimPath, ClaimText, HeaderName};
 use serde_json::{Map, Value};
-
-/// A claim by its name: that of a member, or members of members joined by dots.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ClaimPath(String);
 
 /// A claim that must be there, and what it must hold.
 #[derive(Debug, Clone)]
@@ -33,49 +29,10 @@ pub struct ClaimHeader {
 /// A property of the request that a claim is written to.
 #[derive(Debug, Clone)]
 pub struct ClaimProperty {
-    /// Its name, which begins with [`ClaimProperty::PREFIX`].
+    /// Its name, which begins with [`filter_api::Property::CLAIM`].
     pub name: Arc<str>,
     /// The claim.
     pub claim: ClaimText,
-}
-
-impl ClaimProperty {
-    /// What the names of all these properties begin with.
-    pub const PREFIX: &str = "foregate.jwt.";
-}
-
-/// A claim, and how it is written as text.
-#[derive(Debug, Clone)]
-pub struct ClaimText {
-    /// The claim.
-    pub path: ClaimPath,
-    /// Whether an array of scalars is written as JSON, as objects and other arrays are; else its
-    /// items are joined by commas.
-    pub arrays_as_json: bool,
-}
-
-impl ClaimPath {
-    /// A path of this text.
-    pub fn new(text: &str) -> Self {
-        Self(text.to_owned())
-    }
-
-    /// Whether the claim holds scopes, which are written as one string with spaces between them
-    /// (RFC 8693 section 4.2; `scp` is what some issuers call it).
-    pub fn is_scope(&self) -> bool {
-        matches!(self.0.as_str(), "scope" | "scp")
-    }
-
-    /// The claim. A member of the whole name comes first: names like `https://a.example/roles` have
-    /// dots in them.
-    fn find<'c>(&self, claims: &'c Map<String, Value>) -> Option<&'c Value> {
-        if let Some(claim) = claims.get(&self.0) {
-            return Some(claim);
-        }
-        let mut names = self.0.split('.');
-        let first = claims.get(names.next()?)?;
-        names.try_fold(first, |claim, name| claim.get(name))
-    }
 }
 
 impl RequiredClaim {
@@ -105,40 +62,6 @@ fn any_value(claim: &Value, split: bool, mut matches: impl FnMut(&[u8]) -> bool)
         }),
         Value::Null | Value::Object(_) => false,
     }
-}
-
-impl ClaimText {
-    /// The text, fit for a header's value; `None` where the claim is absent or null, `Err` where it is not
-    /// fit: a control character in it would end the line.
-    pub fn value(&self, claims: &Map<String, Value>) -> Option<Result<HeaderValue, ()>> {
-        let claim = self.path.find(claims)?;
-        let text = match claim {
-            Value::Null => return None,
-            Value::String(text) => text.clone(),
-            Value::Array(items) if !self.arrays_as_json => match join(items) {
-                Some(joined) => joined,
-                None => claim.to_string(),
-            },
-            _ => claim.to_string(),
-        };
-        Some(HeaderValue::new(text).map_err(|_| ()))
-    }
-}
-
-/// The items joined by commas; `None` where one of them is no scalar.
-fn join(items: &[Value]) -> Option<String> {
-    let mut out = String::new();
-    for (place, item) in items.iter().enumerate() {
-        if place > 0 {
-            out.push(',');
-        }
-        match item {
-            Value::String(text) => out.push_str(text),
-            Value::Number(_) | Value::Bool(_) => out.push_str(&item.to_string()),
-            _ => return None,
-        }
-    }
-    Some(out)
 }
 
 #[cfg(test)]

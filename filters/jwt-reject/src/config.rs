@@ -82,7 +82,7 @@ impl Config {
             let rules = rules.and_then(|node| read_rules(&node, providers.as_deref(), shared.as_deref()));
             let flag = |name| root.get(name).and_then(|node| node.bool()).unwrap_or(false);
             let word = |name, usual, other| match root.get(name) {
-                Some(node) => read_choice(&node, usual, other),
+                Some(node) => node.second_of(usual, other),
                 None => Some(false),
             };
             let number = |name, default, least, most| match root.get(name) {
@@ -117,16 +117,6 @@ impl Config {
             })
         })
     }
-}
-
-/// One of two words; true for the second.
-fn read_choice(node: &Node<'_>, usual: &str, other: &str) -> Option<bool> {
-    let word = node.string()?;
-    if word == usual || word == other {
-        return Some(word == other);
-    }
-    node.error(format!("{word:?} must be {usual} or {other}"));
-    None
 }
 
 fn read_refusal(root: &Object<'_>) -> Refusal {

@@ -323,7 +323,7 @@ impl<'r, H: Head, T: Host> Request<'r, H, T> {
         let headers = if self.config.shadow { self.removed_copies() } else { Vec::new() };
         let Self { config, head, host, effects, .. } = self;
         let mut effects = Effects { headers, facts: Facts::default(), ..effects };
-        effects.facts.0.push(Fact::Refused { filter: JwtReject::NAME, reason: reason.label() });
+        effects.facts.0.push(Fact::Refused { filter: JwtReject::NAME, reason: reason.label().into() });
         let (counter, level, what) = match config.shadow {
             false => (reason.counter(), Level::Debug, "refused"),
             true => (reason.shadow_counter(), Level::Info, "would refuse"),

@@ -11,6 +11,7 @@
 
 use std::borrow::Cow;
 
+use filter_api::parts::{cookies, form_decoded, name_and_value, parameters, unquoted};
 use filter_api::{Head, HeaderName, HeaderOp, HeaderValue, is_token_byte};
 use smallvec::SmallVec;
 
@@ -323,49 +324,6 @@ fn replace_lines<'v>(name: &[u8], values: impl Iterator<Item = &'v [u8]>, operat
             operations.push(HeaderOp::Add(name.clone(), value));
         }
     }
-}
-
-fn parameters(path: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
-    let query = path.splitn(2, |byte| *byte == b'?').nth(1);
-    query.into_iter().flat_map(|query| query.split(|byte| *byte == b'&')).map(name_and_value)
-}
-
-fn cookies(line: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
-    line.split(|byte| *byte == b';').map(|part| {
-        let (name, value) = name_and_value(part);
-        (name.trim_ascii(), value.trim_ascii())
-    })
-}
-
-fn name_and_value(part: &[u8]) -> (&[u8], &[u8]) {
-    let mut halves = part.splitn(2, |byte| *byte == b'=');
-    (halves.next().unwrap_or_default(), halves.next().unwrap_or_default())
-}
-
-fn unquoted(value: &[u8]) -> &[u8] {
-    value.strip_prefix(b"\"").and_then(|value| value.strip_suffix(b"\"")).unwrap_or(value)
-}
-
-/// Decodes `application/x-www-form-urlencoded`; what is no escape stays.
-fn form_decoded(text: &[u8]) -> Cow<'_, [u8]> {
-    if !text.iter().any(|byte| matches!(byte, b'%' | b'+')) {
-        return Cow::Borrowed(text);
-    }
-    let digit = |byte: Option<&u8>| byte.and_then(|byte| char::from(*byte).to_digit(16));
-    let mut out = Vec::with_capacity(text.len());
-    let mut rest = text;
-    while let Some((byte, after)) = rest.split_first() {
-        rest = after;
-        let escaped = (*byte == b'%').then(|| digit(after.first()).zip(digit(after.get(1)))).flatten();
-        match escaped {
-            Some((high, low)) => {
-                out.push(u8::try_from(high << 4 | low).unwrap_or_default());
-                rest = after.get(2..).unwrap_or_default();
-            }
-            None => out.push(if *byte == b'+' { b' ' } else { *byte }),
-        }
-    }
-    Cow::Owned(out)
 }
 
 #[cfg(test)]

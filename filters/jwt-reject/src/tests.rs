@@ -74,7 +74,7 @@ fn verdict(filter: &JwtReject, head: &HeadMap) -> &'static str {
         Outcome::Continue(_) => named("allowed.reason.").unwrap(),
         Outcome::Reply(reply, _) => {
             let label = named("refused.reason.").unwrap();
-            assert_eq!(reply.details, format!("jwt_reject{{{label}}}"));
+            assert_eq!(reply.details, *format!("jwt_reject{{{label}}}"));
             label
         }
         Outcome::Wait(..) => "wait",
@@ -267,7 +267,10 @@ fn facts_hold_what_was_verified_and_who_was_refused() {
     let (provider, claims) = facts.claims().next().unwrap();
     assert_eq!((provider, &claims["sub"]), ("main", &json!("alice")));
     let refused = ask(&filter, &bearer("x")).effects().facts.clone();
-    assert_eq!(refused.0.as_slice(), [Fact::Refused { filter: "jwt_reject", reason: "token_malformed" }]);
+    assert_eq!(
+        refused.0.as_slice(),
+        [Fact::Refused { filter: "jwt_reject", reason: "token_malformed".into() }]
+    );
 }
 
 #[test]

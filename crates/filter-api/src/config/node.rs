@@ -140,6 +140,16 @@ impl<'a> Node<'a> {
         }
     }
 
+    /// One of two words: whether it is the second.
+    pub fn second_of(&self, first: &str, second: &str) -> Option<bool> {
+        let word = self.string()?;
+        if word == first || word == second {
+            return Some(word == second);
+        }
+        self.error(format!("{word:?} must be {first} or {second}"));
+        None
+    }
+
     /// A whole number within bounds, in any of the forms of protobuf JSON.
     pub fn integer(&self, least: u64, most: u64) -> Option<u64> {
         let number = match self.value {

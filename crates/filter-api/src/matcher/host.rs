@@ -63,7 +63,7 @@ impl HostPattern {
 }
 
 /// The host of `host`, `host:port`, `[v6]` or `[v6]:port`.
-fn without_port(authority: &[u8]) -> &[u8] {
+pub fn without_port(authority: &[u8]) -> &[u8] {
     let Some(colon) = authority.iter().rposition(|byte| *byte == b':') else { return authority };
     let (host, port) = authority.split_at_checked(colon).unwrap_or((authority, b""));
     let digits = port.iter().skip(1).all(u8::is_ascii_digit);

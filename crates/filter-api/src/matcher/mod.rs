@@ -20,7 +20,7 @@ mod host;
 pub mod path;
 mod request;
 
-pub use host::HostPattern;
+pub use host::{HostPattern, without_port};
 pub use path::{PathPattern, PathView};
 pub use request::{HeaderCondition, RequestMatcher};
 

@@ -42,8 +42,15 @@ impl RequestMatcher {
             && path.readings().all(|reading| self.matches_reading(head, reading))
     }
 
+    /// Whether the request meets the conditions if its path is read in one way or another: for rules that nobody
+    /// should get around. One whose readings nobody can list meets any condition on the path.
+    pub fn may_match(&self, head: &impl Head, path: &PathView<'_>) -> bool {
+        path.readings().any(|reading| self.matches_reading(head, reading))
+            || (self.depends_on_path() && path.is_unreadable() && self.matches_but_for_path(head))
+    }
+
     /// Whether it has a condition on the path.
-    pub(super) fn depends_on_path(&self) -> bool {
+    pub fn depends_on_path(&self) -> bool {
         !self.paths.is_empty()
     }
 
@@ -51,8 +58,11 @@ impl RequestMatcher {
     /// CONNECT request has, meets no path condition.
     pub(super) fn matches_reading(&self, head: &impl Head, path: &[u8]) -> bool {
         (self.paths.is_empty() || self.paths.iter().any(|pattern| pattern.matches(path)))
-            && (self.methods.is_empty()
-                || self.methods.iter().any(|method| method.as_bytes() == head.method()))
+            && self.matches_but_for_path(head)
+    }
+
+    fn matches_but_for_path(&self, head: &impl Head) -> bool {
+        (self.methods.is_empty() || self.methods.iter().any(|method| method.as_bytes() == head.method()))
             && (self.hosts.is_empty() || self.hosts.iter().any(|host| host.matches(head.authority())))
             && self.headers.iter().all(|condition| condition.holds(head))
     }

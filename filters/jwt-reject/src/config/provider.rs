@@ -4,12 +4,12 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use filter_api::HeaderName;
 use filter_api::config::{Node, Object, StringMatcher};
+use filter_api::{ClaimPath, ClaimText, HeaderName, Property};
 
 use crate::algorithm::Algorithm;
 use crate::cache::Cache;
-use crate::claims::{ClaimHeader, ClaimPath, ClaimProperty, ClaimText, RequiredClaim};
+use crate::claims::{ClaimHeader, ClaimProperty, RequiredClaim};
 use crate::config::keys::{self, Keys};
 use crate::deny::{ALWAYS, Deny};
 use crate::locate::{HeaderLocation, Locations, Prefix};
@@ -294,7 +294,7 @@ fn read_claim_property(node: &Node<'_>) -> Option<ClaimProperty> {
         return None;
     }
     let claim = ClaimText { path: ClaimPath::new(claim), arrays_as_json };
-    Some(ClaimProperty { name: format!("{}{name}", ClaimProperty::PREFIX).into(), claim })
+    Some(ClaimProperty { name: format!("{}{name}", Property::CLAIM).into(), claim })
 }
 
 /// A header that the filter writes: none that makes the request another one.

@@ -2,7 +2,8 @@
 
 use base64ct::{Base64UrlUnpadded, Encoding as _};
 use filter_api::{
-    Facts, Fetched, Filter, HeadMap, Host, HostVerdict, Level, Moment, Outcome, SignatureCheck, Waiting,
+    Attribute, Cells, Facts, Fetched, Filter, HeadMap, Host, HostFailed, HostVerdict, Level, Moment, Outcome,
+    Over, SharedValue, SignatureCheck, Waiting,
 };
 use serde_json::{Value, json};
 
@@ -16,6 +17,16 @@ struct Asked {
     waiting: Waiting,
 }
 
+impl Cells for Asked {
+    fn shared(&self, _: &str) -> Result<Option<SharedValue>, HostFailed> {
+        Ok(None)
+    }
+
+    fn share(&self, _: &str, _: &[u8], _: Over) -> Result<bool, HostFailed> {
+        Ok(false)
+    }
+}
+
 impl Host for Asked {
     fn moment(&self) -> Moment {
         Moment { unix_nanos: self.now, dice: 0 }
@@ -27,6 +38,10 @@ impl Host for Asked {
 
     fn verify_signature(&self, _: &SignatureCheck<'_>) -> HostVerdict {
         HostVerdict::Unavailable
+    }
+
+    fn attribute(&self, _: Attribute<'_>) -> Option<Vec<u8>> {
+        None
     }
 
     fn waiting(&self) -> Waiting {

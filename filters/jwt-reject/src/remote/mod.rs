@@ -21,7 +21,9 @@ mod state;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use filter_api::{Background, Fetch, FetchRefused, Fetched, Filter, Level, Moment, Response, Work};
+use filter_api::{
+    Background, Cells, Fetch, Fetched, Filter, HostFailed, Level, Moment, Over, Response, SharedValue, Work,
+};
 
 use self::published::Published;
 pub use self::settings::{Settings, Url};
@@ -118,12 +120,12 @@ impl Remote {
     /// The first step: makes the cells, or takes in what was published to an earlier configuration.
     pub(crate) fn start(&self, background: &impl Background) -> Work {
         let mut work = Work { soon: true, ..Work::default() };
-        match background.shared(&self.state_cell) {
+        match shared(background, &self.state_cell) {
             Some(cell) => {
                 self.take_in(State::decode(&cell.bytes), background.moment(), background, &mut work)
             }
             None => {
-                if !background.share(&self.state_cell, &State::default().encode()) {
+                if !share(background, &self.state_cell, &State::default().encode(), Over::Anything) {
                     self.log(
                         &mut work,
                         Level::Error,
@@ -145,9 +147,9 @@ impl Remote {
             // There is no clock, and without one no token passes: nothing is worth fetching.
             return work;
         }
-        let Some(cell) = background.shared(&self.state_cell) else {
+        let Some(cell) = shared(background, &self.state_cell) else {
             // What removed it we cannot know; it must be there before anyone may take a lease.
-            let _ = background.share(&self.state_cell, &State::default().encode());
+            let _ = share(background, &self.state_cell, &State::default().encode(), Over::Nothing);
             return work;
         };
         let state = State::decode(&cell.bytes);
@@ -193,7 +195,7 @@ impl Remote {
     ) {
         let (now, holder) = (moment.unix_nanos, moment.dice);
         let leased = State { lease: lease_from(now, self.settings.timeout), holder, attempted: now, ..state };
-        if !background.share_if(&self.state_cell, &leased.encode(), cell_version) {
+        if !share(background, &self.state_cell, &leased.encode(), Over::Version(cell_version)) {
             // Another worker was first.
             return;
         }
@@ -206,7 +208,7 @@ impl Remote {
         let started = background.fetch(&Fetch { cluster, headers: &headers, timeout_millis });
         match started {
             Ok(number) => self.fetching.set(Some((number, holder))),
-            Err(FetchRefused(status)) => {
+            Err(HostFailed(status)) => {
                 let complaint = format!(
                     "the host does not start it (status {status}): is there a cluster {cluster:?}, and \
                      proxy_http_call allowed?"
@@ -247,7 +249,7 @@ impl Remote {
             Ok(_) => {}
             Err(complaint) => return Err(failure(FetchResult::Unusable, complaint)),
         }
-        let old = background.shared(&self.keys_cell);
+        let old = shared(background, &self.keys_cell);
         let old = old.as_ref().and_then(|cell| Published::decode(&cell.bytes));
         match old {
             // The same again: no worker need forget what it knows of tokens.
@@ -287,7 +289,7 @@ impl Remote {
             .counter(),
         );
         for _ in 0..TRIES {
-            let Some(cell) = background.shared(&self.state_cell) else { return };
+            let Some(cell) = shared(background, &self.state_cell) else { return };
             let state = State::decode(&cell.bytes);
             if state.holder != holder {
                 // The lease had run out, and another worker has it: what it brings is newer.
@@ -301,7 +303,7 @@ impl Remote {
                         Brought::NotModified => state.version,
                     };
                     if let Brought::Keys(published) = kept_or_new
-                        && !background.share(&self.keys_cell, &published.encode(version))
+                        && !share(background, &self.keys_cell, &published.encode(version), Over::Anything)
                     {
                         self.log(work, Level::Error, "the host refuses to share the keys");
                         return;
@@ -318,7 +320,7 @@ impl Remote {
                     State { next, failures, ..settled }
                 }
             };
-            if background.share_if(&self.state_cell, &settled.encode(), cell.version) {
+            if share(background, &self.state_cell, &settled.encode(), Over::Version(cell.version)) {
                 if let Err(failure) = &brought
                     // Not a line each second for as long as the server is down.
                     && settled.failures.is_power_of_two()
@@ -347,7 +349,7 @@ impl Remote {
         if state.version == self.loaded.get() {
             return;
         }
-        let cell = background.shared(&self.keys_cell);
+        let cell = shared(background, &self.keys_cell);
         let Some((version, published)) = cell.as_ref().and_then(|cell| Published::decode(&cell.bytes)) else {
             return;
         };
@@ -371,6 +373,16 @@ impl Remote {
     fn log(&self, work: &mut Work, level: Level, text: &str) {
         work.log(level, format!("{}: {}: {text}", JwtReject::NAME, self.settings.place));
     }
+}
+
+/// What a cell holds; none too where the host does not allow it, of which [`Remote::start`] tells.
+fn shared(cells: &impl Cells, cell: &str) -> Option<SharedValue> {
+    cells.shared(cell).ok().flatten()
+}
+
+/// Whether the cell was written.
+fn share(cells: &impl Cells, cell: &str, content: &[u8], over: Over) -> bool {
+    cells.share(cell, content, over) == Ok(true)
 }
 
 /// A part of `most` that the dice choose.

@@ -1,8 +1,6 @@
 //! Several workers and one server, without any of them: cells and fetches are kept here, and time is a number.
 
-use std::collections::BTreeMap;
-
-use filter_api::{SharedValue, Work};
+use filter_api::{CellMap, Work};
 use serde_json::{Value, json};
 
 use super::*;
@@ -15,7 +13,7 @@ const TIMEOUT: u64 = 5 * SECOND;
 pub(super) struct World {
     pub(super) now: Cell<u64>,
     dice: Cell<u64>,
-    cells: RefCell<BTreeMap<String, (Vec<u8>, u32)>>,
+    cells: CellMap,
     /// The fetches started and not answered: their numbers and whether they named an `ETag`.
     pub(super) open: RefCell<Vec<(u32, Option<String>)>>,
     started: Cell<u32>,
@@ -27,7 +25,7 @@ impl World {
         Self {
             now: Cell::new(START),
             dice: Cell::new(1),
-            cells: RefCell::default(),
+            cells: CellMap::default(),
             open: RefCell::default(),
             started: Cell::new(0),
             knows_the_cluster: Cell::new(true),
@@ -39,33 +37,25 @@ impl World {
     }
 }
 
+impl Cells for World {
+    fn shared(&self, cell: &str) -> Result<Option<SharedValue>, HostFailed> {
+        self.cells.shared(cell)
+    }
+
+    fn share(&self, cell: &str, content: &[u8], over: Over) -> Result<bool, HostFailed> {
+        self.cells.share(cell, content, over)
+    }
+}
+
 impl Background for World {
     fn moment(&self) -> Moment {
         self.dice.set(self.dice.get() + 1);
         Moment { unix_nanos: self.now.get(), dice: self.dice.get() }
     }
 
-    fn shared(&self, cell: &str) -> Option<SharedValue> {
-        let cells = self.cells.borrow();
-        cells.get(cell).map(|(bytes, version)| SharedValue { bytes: bytes.clone(), version: *version })
-    }
-
-    fn share(&self, cell: &str, content: &[u8]) -> bool {
-        let mut cells = self.cells.borrow_mut();
-        let version = cells.get(cell).map_or(1, |(_, version)| version + 1);
-        cells.insert(cell.to_owned(), (content.to_vec(), version));
-        true
-    }
-
-    fn share_if(&self, cell: &str, content: &[u8], version: u32) -> bool {
-        // As Envoy does: what is absent is written whatever the version.
-        let held = self.cells.borrow().get(cell).map(|(_, version)| *version);
-        held.is_none_or(|held| held == version) && self.share(cell, content)
-    }
-
-    fn fetch(&self, fetch: &Fetch<'_>) -> Result<u32, FetchRefused> {
+    fn fetch(&self, fetch: &Fetch<'_>) -> Result<u32, HostFailed> {
         if !self.knows_the_cluster.get() {
-            return Err(FetchRefused(2));
+            return Err(HostFailed(2));
         }
         assert_eq!((fetch.cluster, fetch.timeout_millis), ("issuer", 5000));
         let line = |name: &str| {
@@ -426,7 +416,7 @@ fn a_set_without_its_state_is_not_taken_in() {
     tick(&world, &workers);
     answer(&world, &workers, Some(&Answer::with_keys(&["a"], &[])));
     let stray = Published { etag: None, body: jwks(&["b"]).to_string().into_bytes() };
-    world.share(&workers[0].keys_cell, &stray.encode(2));
+    world.share(&workers[0].keys_cell, &stray.encode(2), Over::Anything).unwrap();
     assert!(!tick(&world, &workers)[0].resume);
     assert_eq!(names(&workers[0]), ["a"]);
     assert!(self::workers(&world, &settings(), 1)[0].keys().is_none());

@@ -51,7 +51,7 @@ impl Filtering {
         let host = NoHost(Moment::at(get_current_timestamp()));
         match self.0.on_request(&head, &host, &Facts::default()) {
             Outcome::Continue(_) => None,
-            Outcome::Reply(reply, _) => Some(reply.details.into_owned()),
+            Outcome::Reply(reply, _) => Some(reply.details.to_string()),
             Outcome::Wait(..) => Some("waits".to_owned()),
         }
     }

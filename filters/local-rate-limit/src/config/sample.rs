@@ -1,0 +1,114 @@
+//! A share of requests: Envoy's fractional percent, or a plain number of percent.
+
+use filter_api::config::Node;
+use serde_json::Value;
+
+const MILLION: u64 = 1_000_000;
+
+/// So many of a million requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Sample(u32);
+
+impl Sample {
+    /// All of them.
+    pub(crate) const ALL: Self = Self(1_000_000);
+
+    /// Whether it is all of them: no dice need be thrown.
+    pub(crate) fn is_all(self) -> bool {
+        self == Self::ALL
+    }
+
+    /// Whether the request is one of them, by the dice.
+    pub(crate) fn has(self, dice: u32) -> bool {
+        // The upper half of a product: as fair as a division, and cheaper.
+        (u64::from(dice).saturating_mul(MILLION) >> 32) < u64::from(self.0)
+    }
+
+    /// Reads `12.5`, `{numerator, denominator}` or `{default_value: {numerator, denominator}, runtime_key}`.
+    pub(crate) fn read(node: &Node<'_>) -> Option<Self> {
+        if let Value::Number(number) = node.value() {
+            return percent(node, number.as_f64()?);
+        }
+        let object = node.object()?;
+        if let Some(key) = object.get("runtime_key") {
+            key.warning("has no effect here: a module cannot read Envoy's runtime; the default value counts");
+        }
+        let sample = match object.get("default_value") {
+            Some(inner) => {
+                let object = inner.object()?;
+                let sample = fraction(&object);
+                object.finish();
+                sample
+            }
+            None => fraction(&object),
+        };
+        object.finish();
+        sample
+    }
+}
+
+fn percent(node: &Node<'_>, percent: f64) -> Option<Sample> {
+    if !(0.0..=100.0).contains(&percent) {
+        node.error(format!("{percent} is not a number of percent from 0 to 100"));
+        return None;
+    }
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // checked just before
+    Some(Sample((percent * 10_000.0).round() as u32))
+}
+
+fn fraction(object: &filter_api::config::Object<'_>) -> Option<Sample> {
+    let of = match object.get("denominator") {
+        None => 100,
+        Some(node) => match node.string()? {
+            "HUNDRED" => 100,
+            "TEN_THOUSAND" => 10_000,
+            "MILLION" => MILLION,
+            other => {
+                node.error(format!("{other:?} must be HUNDRED, TEN_THOUSAND or MILLION"));
+                return None;
+            }
+        },
+    };
+    let numerator = object.get("numerator").map_or(Some(0), |node| node.integer(0, of))?;
+    let each = MILLION.checked_div(of)?;
+    Some(Sample(u32::try_from(numerator.saturating_mul(each)).ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_written_in_several_ways() {
+        let rows = [
+            ("100", Some(1_000_000)),
+            ("0", Some(0)),
+            ("12.5", Some(125_000)),
+            ("0.0001", Some(1)),
+            (r#"{"numerator":50}"#, Some(500_000)),
+            (r#"{"numerator":50,"denominator":"TEN_THOUSAND"}"#, Some(5000)),
+            (r#"{"default_value":{"numerator":7,"denominator":"MILLION"},"runtime_key":"x"}"#, Some(7)),
+            (r#"{"default_value":{}}"#, Some(0)),
+            ("101", None),
+            ("-1", None),
+            (r#""50%""#, None),
+            (r#"{"numerator":101}"#, None),
+            (r#"{"numerator":1,"denominator":"TEN"}"#, None),
+        ];
+        for (text, expected) in rows {
+            let read = filter_api::config::read(format!("{{\"s\":{text}}}").as_bytes(), |root| {
+                Sample::read(&root.required("s")?)
+            });
+            assert_eq!(read.ok().map(|(sample, _)| sample.0), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_dice_choose_as_many_as_it_says() {
+        let count = |sample: Sample| (0..1000_u32).filter(|n| sample.has(n * 4_294_968)).count();
+        assert_eq!(count(Sample::ALL), 1000);
+        assert_eq!(count(Sample(0)), 0);
+        assert_eq!(count(Sample(250_000)), 250);
+        assert!(Sample::ALL.has(u32::MAX) && !Sample(999_999).has(u32::MAX) && Sample(1).has(0));
+    }
+}

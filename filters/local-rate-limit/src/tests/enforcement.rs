@@ -1,0 +1,342 @@
+//! What becomes of a request that is over a limit, and what clients are told.
+
+use super::*;
+use filter_api::{Fact, GrpcStatus};
+
+fn over(config: &Value) -> (World, LocalRateLimit) {
+    let world = World::new();
+    let worker = world.worker(config);
+    Asking(&world, &worker).count(&get("/"), 100);
+    (world, worker)
+}
+
+#[test]
+fn a_refusal_names_the_limit_and_the_time() {
+    let (world, worker) = over(&json!({"rate": "10/m"}));
+    let outcome = Asking(&world, &worker).ask(&get("/"));
+    assert_eq!(counted(&outcome, &worker), ["refused.limit.default"]);
+    let refused = Fact::Refused { filter: "local_rate_limit", reason: "default".into() };
+    assert_eq!(outcome.effects().facts.0.as_slice(), [refused]);
+    assert_eq!(outcome.effects().log.as_ref().unwrap().text, "local_rate_limit: refused: default");
+    let Outcome::Reply(reply, _) = outcome else { panic!() };
+    assert_eq!((reply.status, reply.grpc_status), (429, GrpcStatus::ResourceExhausted));
+    assert_eq!((&*reply.body, &*reply.details), ("local_rate_limited", "local_rate_limited{default}"));
+    assert_eq!(reply.headers.len(), 1);
+    assert_eq!(header(&reply, "retry-after").unwrap(), "6");
+    // Just so long, and not a moment less.
+    world.wait(6 * SECOND - 1);
+    assert!(!Asking(&world, &worker).passes(&get("/")));
+    world.wait(1);
+    assert!(Asking(&world, &worker).passes(&get("/")));
+    world.wait(100);
+    assert_eq!(header(&Asking(&world, &worker).refusal(&get("/")), "retry-after").unwrap(), "6");
+    world.wait(SECOND);
+    assert_eq!(header(&Asking(&world, &worker).refusal(&get("/")), "retry-after").unwrap(), "5");
+}
+
+#[test]
+fn of_several_that_refuse_the_longest_wait_counts() {
+    let world = World::new();
+    let worker = world.worker(&json!({
+        "rate": "1/s",
+        "descriptors": [{"name": "hourly", "match": {}, "rate": "1/h"}, {"name": "never", "match": {"path": "/no"},
+            "token_bucket": {"max_tokens": 0, "fill_interval": "1s"}}],
+    }));
+    let asking = Asking(&world, &worker);
+    assert!(asking.passes(&get("/")));
+    let reply = asking.refusal(&get("/"));
+    assert_eq!(reply.details, "local_rate_limited{hourly}");
+    assert_eq!(header(&reply, "retry-after").unwrap(), "3600");
+    let reply = asking.refusal(&get("/no"));
+    assert_eq!(reply.details, "local_rate_limited{never}");
+    assert_eq!(header(&reply, "retry-after"), None);
+}
+
+#[test]
+fn the_answer_is_as_configured() {
+    let (world, worker) = over(&json!({
+        "rate": "1/m",
+        "status": 503,
+        "body": "later",
+        "rate_limited_as_resource_exhausted": false,
+        "response_headers_to_add": [
+            {"header": {"key": "x-test", "value": "100%%"}},
+            {"header": {"key": "retry-after", "value": "7"}, "append_action": "OVERWRITE_IF_EXISTS_OR_ADD"},
+            {"key": "x-test", "value": "no", "append_action": "ADD_IF_ABSENT"},
+        ],
+    }));
+    let reply = Asking(&world, &worker).refusal(&get("/"));
+    assert_eq!((reply.status, reply.grpc_status, &*reply.body), (503, GrpcStatus::Unavailable, "later"));
+    assert_eq!(header(&reply, "x-test").unwrap(), "100%");
+    assert_eq!(header(&reply, "retry-after").unwrap(), "7");
+}
+
+#[test]
+fn headers_tell_how_limits_stand_on_every_response() {
+    let world = World::new();
+    let worker = world.worker(&json!({
+        "rate": "100/10s",
+        "enable_x_ratelimit_headers": "DRAFT_VERSION_03",
+        "enable_ratelimit_headers": true,
+        "descriptors": [{"name": "per-key", "entries": [{"header": "x-key"}], "rate": "2/m"}],
+    }));
+    let asking = Asking(&world, &worker);
+    let told = |lines: Vec<(String, String)>| -> BTreeMap<String, String> {
+        let count = lines.len();
+        let map: BTreeMap<_, _> = lines.into_iter().collect();
+        assert_eq!(map.len(), count);
+        map
+    };
+    let text = |value: &filter_api::HeaderValue| String::from_utf8(value.as_bytes().to_vec()).unwrap();
+    let of_passed = |outcome: Outcome| {
+        let Outcome::Continue(effects) = outcome else { panic!() };
+        let line = |operation: &HeaderOp| match operation {
+            HeaderOp::Set(name, value) => (name.as_str().to_owned(), text(value)),
+            other => panic!("{other:?}"),
+        };
+        told(effects.response.iter().map(line).collect())
+    };
+    let expected = |rows: &[(&str, &str)]| {
+        rows.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect::<BTreeMap<_, _>>()
+    };
+    let policy = "\"per-key\";q=2;w=60, \"default\";q=100;w=10";
+    let by_key = get("/").with("x-key", "a");
+    assert_eq!(
+        of_passed(asking.ask(&by_key)),
+        expected(&[
+            ("x-ratelimit-limit", "2"),
+            ("x-ratelimit-remaining", "1"),
+            ("x-ratelimit-reset", "30"),
+            ("ratelimit-policy", policy),
+            ("ratelimit", "\"per-key\";r=1;t=30, \"default\";r=99;t=1"),
+        ])
+    );
+    of_passed(asking.ask(&by_key));
+    let reply = asking.refusal(&by_key);
+    let lines = reply.headers.iter().map(|(name, value)| (name.as_str().to_owned(), text(value))).collect();
+    assert_eq!(
+        told(lines),
+        expected(&[
+            ("retry-after", "30"),
+            ("x-ratelimit-limit", "2"),
+            ("x-ratelimit-remaining", "0"),
+            ("x-ratelimit-reset", "60"),
+            ("ratelimit-policy", policy),
+            ("ratelimit", "\"per-key\";r=0;t=60, \"default\";r=98;t=1"),
+        ])
+    );
+    // One that no key limit is for.
+    assert_eq!(of_passed(asking.ask(&get("/")))["ratelimit"], "\"default\";r=97;t=1");
+}
+
+#[test]
+fn shadow_and_samples_let_pass_and_tell() {
+    for (changes, reason) in
+        [(json!({"mode": "shadow"}), "shadow"), (json!({"filter_enforced": 0}), "not_enforced")]
+    {
+        let mut config = json!({
+            "rate": "1/m",
+            "enable_x_ratelimit_headers": "DRAFT_VERSION_03",
+            "request_headers_to_add_when_not_enforced": [{"header": {"key": "x-local-ratelimited", "value": "true"}}],
+        });
+        config.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
+        let (world, worker) = over(&config);
+        let outcome = Asking(&world, &worker).ask(&get("/"));
+        let reason = format!("allowed.reason.{reason}");
+        assert_eq!(counted(&outcome, &worker), [reason.as_str(), "shadow_refused.limit.default"]);
+        let Outcome::Continue(effects) = outcome else { panic!() };
+        assert_eq!(effects.headers.len(), 1);
+        assert_eq!(effects.response.len(), 3);
+        assert_eq!(effects.properties[0].name.as_ref(), "foregate.local_rate_limit.refused");
+        assert_eq!(effects.properties[0].value.as_bytes(), b"default");
+        assert_eq!(effects.log.unwrap().level, Level::Info);
+        // Nothing is added to those that are within the limit.
+        world.wait(60 * SECOND);
+        let Outcome::Continue(effects) = Asking(&world, &worker).ask(&get("/")) else { panic!() };
+        assert!(effects.headers.is_empty() && effects.properties.is_empty() && effects.log.is_none());
+    }
+}
+
+#[test]
+fn what_is_not_enabled_is_not_counted() {
+    let world = World::new();
+    let worker = world.worker(&json!({"rate": "1/m", "filter_enabled": 0}));
+    let outcome = Asking(&world, &worker).ask(&get("/"));
+    assert_eq!(counted(&outcome, &worker), ["allowed.reason.not_enabled"]);
+    let half =
+        json!({"rate": "1/h", "burst": 100_000, "filter_enabled": {"default_value": {"numerator": 50}}});
+    let worker = world.worker(&half);
+    let enabled = (0..10_000).filter(|_| {
+        world.moment();
+        counted(&Asking(&world, &worker).ask(&get("/")), &worker) == ["allowed.reason.within_limits"]
+    });
+    assert!((4800..5200).contains(&enabled.count()));
+}
+
+#[test]
+fn who_is_exempt_takes_no_token() {
+    let world = World::new();
+    let worker = world.worker(&json!({
+        "rate": "1/h",
+        "client_address": {"trusted_hops": 0},
+        "exempt": {"match": [{"path": "/health"}, {"headers": [{"name": "x-internal"}]}], "cidrs": ["10.0.0.0/8", "::1"]},
+    }));
+    let asking = Asking(&world, &worker);
+    let from = |address: &str| get("/").with("x-forwarded-for", address);
+    for head in [get("/health?x"), get("/").with("x-internal", "1"), from("10.1.2.3"), from("::1")] {
+        assert_eq!(asking.count(&head, 5), 5, "{head:?}");
+        assert_eq!(counted(&asking.ask(&head), &worker), ["allowed.reason.exempt"]);
+    }
+    assert_eq!(asking.count(&get("/"), 5), 1);
+    for head in [
+        from("10.1.2.3, 1.1.1.1"),
+        from("::2"),
+        get("/x/..;/health"),
+        get("/health/../x"),
+        get("/health%2f.."),
+    ] {
+        assert_eq!(asking.count(&head, 5), 0, "{head:?}");
+    }
+}
+
+#[test]
+fn a_request_may_cost_several_tokens() {
+    let world = World::new();
+    let cost = |cost: Value| json!({"rate": "10/h", "cost": cost});
+    let by = |worker: &LocalRateLimit, head: &HeadMap| Asking(&world, worker).count(head, 20);
+    assert_eq!(by(&world.worker(&cost(json!(3))), &get("/")), 3);
+    let with = |value: &str| get("/").with("x-cost", value);
+    let fresh = |value: &HeadMap| {
+        let world = World::new();
+        let worker = world.worker(&cost(json!({"header": "x-cost", "max": 8})));
+        Asking(&world, &worker).count(value, 20)
+    };
+    let rows = [
+        ("5", 2),
+        ("8", 1),
+        ("9", 1),
+        ("999999999999999999999", 1),
+        ("0", 10),
+        ("-1", 10),
+        ("x", 10),
+        ("", 10),
+    ];
+    for (value, passed) in rows {
+        assert_eq!(fresh(&with(value)), passed, "{value}");
+    }
+    assert_eq!(fresh(&get("/")), 10);
+    assert_eq!(fresh(&with("5").with("x-cost", "1")), 10);
+    // More than the bucket holds is all that it holds.
+    let world = World::new();
+    let worker = world.worker(&json!({"rate": "10/h", "cost": {"header": "x-cost"}}));
+    assert_eq!(Asking(&world, &worker).count(&with("500"), 20), 1);
+    let reply = Asking(&world, &worker).refusal(&with("500"));
+    assert_eq!(header(&reply, "retry-after").unwrap(), "3600");
+}
+
+#[test]
+fn a_host_that_does_not_share_lets_all_pass_and_says_so() {
+    let (world, worker) = over(&json!({"rate": "1/h"}));
+    world.forbidden.set(true);
+    let outcome = Asking(&world, &worker).ask(&get("/"));
+    assert_eq!(counted(&outcome, &worker), ["allowed.reason.host_failure"]);
+    assert_eq!(outcome.effects().log.as_ref().unwrap().level, Level::Error);
+    world.forbidden.set(false);
+    world.now.set(u64::MAX);
+    let outcome = Asking(&world, &worker).ask(&get("/"));
+    assert_eq!(counted(&outcome, &worker), ["allowed.reason.host_failure"]);
+}
+
+#[test]
+fn every_problem_of_a_configuration_is_named() {
+    let found = problems(&json!({
+        "token_bucket": {"max_tokens": -1, "fill_interval": "0.049s"},
+        "rates": 1,
+        "status": 399,
+        "response_headers_to_add": [{"header": {"key": ":status", "value": "1"}}, {"key": "a", "value": "%REQ(x)%"},
+            {"key": "a", "value": "\r\n"}, {"key": "content-length", "value": "0", "append_action": "ADD"}],
+        "exempt": {"cidrs": ["10.0.0.1/8", "x"]},
+        "descriptors": [
+            {"rate": "1", "entries": ["header", {"header": "a", "cookie": "b"}, {"client_address": {"trusted_hops": 1,
+                "trusted_proxies": []}}]},
+            {"name": "a b", "rate": "1/s", "match": {}},
+            {"rate": "1/s", "burst": 0, "token_bucket": {}, "entries": []},
+            {"rate": "1/s"},
+        ],
+    }));
+    let expected = [
+        "token_bucket.max_tokens: -1 is not a whole number from 0 to 4294967295",
+        "token_bucket.fill_interval: must be at least 50ms",
+        "unknown field `rates`; did you mean `rate`?",
+        "status: 399 is not a whole number from 400 to 599",
+        "response_headers_to_add[0].header.key: \":status\" cannot be added",
+        "response_headers_to_add[1].value: format operators are not read here",
+        "response_headers_to_add[2].value: a header value cannot hold control characters",
+        "response_headers_to_add[3].key: \"content-length\" cannot be added",
+        "response_headers_to_add[3].append_action: \"ADD\" must be APPEND_IF_EXISTS_OR_ADD,",
+        "exempt.cidrs[0]: \"10.0.0.1/8\" has bits behind its prefix; write \"10.0.0.0/8\"",
+        "exempt.cidrs[1]: \"x\" is not a network",
+        "descriptors[0].rate: \"1\" is not a rate",
+        "descriptors[0].entries[0]: \"header\" must be path, method, host, client_address, or an object",
+        "descriptors[0].entries[1]: `header` and `cookie` are given; give one of them",
+        "descriptors[0].entries[2].client_address: `trusted_hops` and `trusted_proxies` are given",
+        "descriptors[1].name: \"a b\" must be up to 64 letters",
+        "descriptors[2]: `token_bucket` and `rate` are given; give one of them",
+        "descriptors[2].entries: must not be empty",
+        "descriptors[3]: is for every request, as the default bucket is; give `entries` or `match`",
+    ];
+    for wanted in expected {
+        assert!(
+            found.iter().any(|problem| problem.starts_with(wanted)),
+            "{wanted}\nin\n{}",
+            found.join("\n")
+        );
+    }
+    assert_eq!(found.len(), expected.len(), "{}", found.join("\n"));
+}
+
+#[test]
+fn what_limits_nothing_is_an_error() {
+    let first = |config: Value| problems(&config).remove(0);
+    assert!(first(json!({})).starts_with("limits nothing"));
+    assert!(first(json!({"descriptors": []})).starts_with("limits nothing"));
+    // Others take a burst without a time for no limit at all.
+    assert_eq!(first(json!({"burst": 10})), "one of `token_bucket`, `rate` is missing");
+    assert_eq!(
+        first(json!({"token_bucket": {"max_tokens": 10, "tokens_per_fill": 10}})),
+        "token_bucket: `fill_interval` is missing"
+    );
+    let twice = json!({"descriptors": [{"rate": "1/s", "match": {}, "name": "a"}, {"rate": "1/s", "match": {}, "name": "a"}]});
+    assert_eq!(
+        first(twice),
+        "descriptors[1]: cannot be named \"a\", since another limit has it; give it another `name`"
+    );
+    for name in ["default", "contention"] {
+        let config = json!({"descriptors": [{"rate": "1/s", "match": {}, "name": name}]});
+        assert!(first(config).contains("it has a meaning of its own"));
+    }
+}
+
+#[test]
+fn limits_without_a_name_have_one_of_what_they_tell_apart() {
+    let worker = filter(&json!({"descriptors": [
+        {"rate": "1/s", "entries": [{"header": "X-Api-Key"}, "client_address"]},
+        {"rate": "1/s", "entries": [{"jwt_claim": "realm.role"}]},
+        {"rate": "1/s", "match": {"prefix": "/login"}},
+    ]}));
+    let names: Vec<&str> = worker.config.limits.iter().map(|limit| &*limit.name).collect();
+    assert_eq!(names, ["header-x-api-key_client_address", "jwt_claim-realm-role", "match"]);
+    assert!(worker.own_counters().contains(&"refused.limit.match".to_owned()));
+}
+
+#[test]
+fn every_reason_to_pass_has_its_counter() {
+    assert_eq!(Allowed::ALL.len() + 4, counters::COUNTERS.len());
+    let most: Vec<Value> =
+        (0..47).map(|n| json!({"name": format!("n{n}"), "match": {}, "rate": "1/s"})).collect();
+    let worker = filter(&json!({"rate": "1/s", "descriptors": most}));
+    assert!(counters::COUNTERS.len() + worker.own_counters().len() <= filter_api::CounterSet::MOST);
+    let more: Vec<Value> =
+        (0..48).map(|n| json!({"name": format!("n{n}"), "match": {}, "rate": "1/s"})).collect();
+    assert!(problems(&json!({"descriptors": more}))[0].contains("the most is 47"));
+}
