@@ -17,5 +17,6 @@
 mod documents;
 mod jwt;
 mod jwt_reject;
+mod local_rate_limit;
 mod shipped;
 mod suite;

@@ -17,7 +17,9 @@
 //!
 //! A case may be a whole kind: with `each: { claim: [exp, nbf], number: [-1, '"x"'] }` it runs for
 //! every combination, and `${claim}` and `${number}` stand for these texts everywhere in it, also in
-//! `values` of its own and in `answer`.
+//! `values` of its own and in `answer`. `${once}` is another text each time that a case runs, so that what the
+//! gateway remembers of one run is no part of the next. With `then`, a list of further `expect`, the request is
+//! sent again for each.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -70,6 +72,9 @@ pub(crate) struct Case {
     pub(crate) request: RequestSpec,
     /// What must come of it.
     pub(crate) expect: Expectations,
+    /// What must come of it when it is sent again, as often as this list is long.
+    #[serde(default)]
+    pub(crate) then: Vec<Expectations>,
 }
 
 /// A protocol.

@@ -31,9 +31,18 @@ impl Gateway {
         behaviour: &Behaviour,
         change: impl FnOnce(Config) -> anyhow::Result<Config>,
     ) -> anyhow::Result<Self> {
+        Self::start_with(behaviour, &Self::options(), change).await
+    }
+
+    /// The same with other options.
+    pub(crate) async fn start_with(
+        behaviour: &Behaviour,
+        options: &Options<'_>,
+        change: impl FnOnce(Config) -> anyhow::Result<Config>,
+    ) -> anyhow::Result<Self> {
         let echo = Echo::start("127.0.0.1:0".parse()?).await?;
         let config = change(Self::config(behaviour, echo.addr())?)?;
-        let envoy = Envoy::start(&config, &Self::options()).await?;
+        let envoy = Envoy::start(&config, options).await?;
         Ok(Self { envoy, echo, behaviour: *behaviour })
     }
 

@@ -119,28 +119,43 @@ impl Run {
         http: Http,
         own: BTreeMap<String, String>,
     ) -> anyhow::Result<()> {
-        let expected = match &case.expect.answer {
-            Some(name) => {
-                let name = fill(name, &own)?;
-                let base = self.answers.get(&name).with_context(|| format!("no answer is named {name:?}"))?;
-                case.expect.over(base)
-            }
-            None => case.expect.clone(),
-        };
         let mut specs = case.values.clone();
         specs.values_mut().try_for_each(|spec| fill_deep(spec, &|text| fill(text, &own)))?;
         let made = make_values(self.make, &specs)?;
         self.secrets.extend(made.values().cloned());
         let mut values = self.values.clone();
+        values.insert("once".to_owned(), format!("run-{}", self.checked));
         values.extend(own);
         values.extend(made);
-        let expected = expected.filled(|text| fill(text, &values))?;
+        for expected in std::iter::once(&case.expect).chain(&case.then) {
+            let base = match &expected.answer {
+                Some(name) => {
+                    let name = fill(name, &values)?;
+                    Some(self.answers.get(&name).with_context(|| format!("no answer is named {name:?}"))?)
+                }
+                None => None,
+            };
+            let expected = base.map_or_else(|| expected.clone(), |base| expected.over(base));
+            self.check_requests(case, http, &expected, &values).await?;
+        }
+        Ok(())
+    }
+
+    /// Sends the requests of a case, and compares what comes of each.
+    async fn check_requests(
+        &mut self,
+        case: &Case,
+        http: Http,
+        expected: &Expectations,
+        values: &BTreeMap<String, String>,
+    ) -> anyhow::Result<()> {
+        let expected = expected.clone().filled(|text| fill(text, values))?;
         let checked = &mut self.checked;
         let number = || {
             *checked += 1;
             *checked
         };
-        let requests = case.request.requests(http, number, |text| fill(text, &values))?;
+        let requests = case.request.requests(http, number, |text| fill(text, values))?;
         for (number, request) in requests {
             let before = self.gateway.counters().await?;
             let reached_before = self.gateway.echo.requests();
