@@ -4,6 +4,7 @@
 //! case files.
 
 mod case;
+mod crowd;
 mod expect;
 mod gateway;
 mod load;
@@ -11,12 +12,35 @@ mod runner;
 mod text;
 
 pub(crate) use case::Cases;
+pub(crate) use crowd::{crowd, statuses};
 pub(crate) use gateway::{Gateway, SOON, as_string_value, hcm_mut, plugin_mut};
 pub(crate) use load::{Load, Next};
 pub(crate) use runner::check_file;
 pub(crate) use text::fill;
 
 use serde_json::Value;
+
+/// A test for each case file of a behaviour, and one that none is forgotten; `FILES` names them.
+macro_rules! case_files {
+    ($behaviour:expr; $($test:ident $file:literal;)*) => {
+        const FILES: &[&str] = &[$($file,)*];
+
+        #[test]
+        fn every_case_file_has_a_test() {
+            assert_eq!($crate::suite::Cases::of(&$behaviour).names().unwrap(), FILES);
+        }
+
+        $(
+            #[tokio::test(flavor = "multi_thread")]
+            async fn $test() {
+                if let Err(error) = $crate::suite::check_file(&$behaviour, $file).await {
+                    panic!("{error:#}");
+                }
+            }
+        )*
+    };
+}
+pub(crate) use case_files;
 
 /// What the runner must know of the filter under test.
 #[derive(Clone, Copy)]
