@@ -2,6 +2,7 @@
 
 mod behaviours;
 mod exactness;
+mod memory;
 
 use anyhow::bail;
 
