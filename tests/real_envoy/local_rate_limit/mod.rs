@@ -1,8 +1,12 @@
 //! local_rate_limit against the real Envoy.
 
 mod behaviours;
+mod configurations;
 mod exactness;
 mod memory;
+mod module;
+mod operation;
+mod updates;
 
 use anyhow::bail;
 
