@@ -36,6 +36,12 @@ impl Allowed {
         Self::HostFailure,
     ];
 
+    /// Its name in metrics.
+    pub fn label(self) -> &'static str {
+        let name = COUNTERS.get(usize::from(self.counter().0)).copied().unwrap_or_default();
+        name.strip_prefix("allowed.reason.").unwrap_or_default()
+    }
+
     pub(crate) fn counter(self) -> Counter {
         Counter(self as u8)
     }

@@ -184,20 +184,20 @@ fn charge_of<H: Head, T: Host>(
             }
             let hash = hash.of_limit(bucket.1);
             match limit.kind {
-                Kind::Keyed(table) if bucket.2.is_none() || limit.scope == Scope::Connection => {
+                Kind::Keyed(table) if bucket.2.is_none() || !limit.specials_are_fixed => {
                     (table.place(hash), hash, table.room())
                 }
                 _ => (Place::of_several(hash), hash, Room::ForAll),
             }
         }
     };
-    let (bucket, id, special) = bucket;
+    let (bucket, _, special) = bucket;
     Ok(Some(Charge {
         limit: place,
         special,
         own: limit.scope != Scope::Process,
         place: cell,
-        key: Key::new(id, hash),
+        key: Key::new(limit.id, hash),
         room,
         bucket,
         cost: limit.cost.of(asked.head).min(bucket.max_tokens().max(1)),

@@ -46,6 +46,8 @@ pub(crate) struct Entry {
     pub(crate) values: Vec<Vec<u8>>,
     /// What stands in for a value that is not there. Without it, the limit is not for such a request.
     pub(crate) default: Option<Vec<u8>>,
+    /// Whether some of its values have buckets of another shape.
+    pub(crate) has_overrides: bool,
 }
 
 impl Entry {

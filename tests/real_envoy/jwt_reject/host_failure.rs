@@ -3,11 +3,11 @@
 
 use real_envoy::Config;
 use real_envoy::client::{self, Request};
-use serde_json::{Map, Value, json};
+use serde_json::json;
 
 use super::JWT_REJECT;
 use crate::jwt;
-use crate::suite::{Gateway, SOON, plugin_mut};
+use crate::suite::{Gateway, SOON, allow_only};
 
 /// Everything that the module calls or exports, as capabilities.
 const ALL: &[&str] = &[
@@ -61,15 +61,8 @@ fn without(config: Config, refused: &str) -> anyhow::Result<Config> {
 
 /// Has the host refuse this capability; the empty one: none that the module uses.
 pub(super) fn allow_all_but(config: Config, refused: &str) -> anyhow::Result<Config> {
-    let allowed: Map<String, Value> =
-        ALL.iter().filter(|name| **name != refused).map(|name| ((*name).to_owned(), json!({}))).collect();
-    assert!(refused.is_empty() || allowed.len() + 1 == ALL.len(), "{refused} is no capability of the list");
-    config.edit(|bootstrap| {
-        let restriction = json!({ "allowed_capabilities": allowed });
-        plugin_mut(bootstrap, JWT_REJECT.plugin)?
-            .insert("capability_restriction_config".to_owned(), restriction);
-        Ok(())
-    })
+    assert!(refused.is_empty() || ALL.contains(&refused), "{refused} is no capability of the list");
+    allow_only(config, JWT_REJECT.plugin, ALL.iter().copied().filter(|name| *name != refused))
 }
 
 /// The answers to a good token, a forged one, none, and on the open path; with the details of the

@@ -1,7 +1,5 @@
 //! What Envoy's memory grows by when a worker remembers tokens: the README says how much, and it stays within.
 
-use std::path::PathBuf;
-
 use anyhow::Context as _;
 use real_envoy::client::{Client, Http, Request};
 use serde_json::json;
@@ -9,13 +7,6 @@ use serde_json::json;
 use super::JWT_REJECT;
 use crate::jwt;
 use crate::suite::Gateway;
-
-/// Resident memory of the process, in kilobytes.
-fn resident(pid: u32) -> anyhow::Result<u64> {
-    let status = std::fs::read_to_string(PathBuf::from(format!("/proc/{pid}/status")))?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;
-    Ok(line.trim().trim_end_matches(" kB").trim().parse()?)
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_remembered_of_tokens_stays_within_its_bounds() -> anyhow::Result<()> {
@@ -43,10 +34,9 @@ async fn what_is_remembered_of_tokens_stays_within_its_bounds() -> anyhow::Resul
     for _ in 0..500 {
         send(&warm, 200).await?;
     }
-    let pid = gateway.envoy.pid();
-    let mut before = resident(pid)?;
+    let mut before = gateway.resident_kilobytes()?;
     let mut grown = |what: &str| {
-        let now = resident(pid)?;
+        let now = gateway.resident_kilobytes()?;
         let by = now.saturating_sub(before);
         before = now;
         anyhow::Ok((format!("{what}: {by} kB"), by))

@@ -1,7 +1,5 @@
 //! Facts about the module file, pinned so that a change is a decision.
 
-use std::collections::BTreeSet;
-
 /// What a gateway must load, and keep for each worker.
 const MOST_BYTES: u64 = 800_000;
 
@@ -26,9 +24,5 @@ const EXPORTS: &[&str] = &[
 
 #[test]
 fn the_module_exports_what_it_needs_and_is_small() {
-    let modules = xtask::modules::build().unwrap();
-    let module = modules.iter().find(|module| module.name == "jwt_reject").unwrap();
-    let exports: BTreeSet<&str> = module.exports.iter().map(String::as_str).collect();
-    assert_eq!(exports, EXPORTS.iter().copied().collect::<BTreeSet<_>>());
-    assert!(module.size < MOST_BYTES, "{} bytes; the most is {MOST_BYTES}", module.size);
+    crate::suite::check_module("jwt_reject", EXPORTS, MOST_BYTES);
 }

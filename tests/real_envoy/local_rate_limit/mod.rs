@@ -1,8 +1,19 @@
 //! local_rate_limit against the real Envoy.
 
+mod behaviours;
+mod configurations;
+mod exactness;
+mod memory;
+mod module;
+mod operation;
+mod updates;
+
 use anyhow::bail;
 
-use crate::suite::Behaviour;
+use real_envoy::Options;
+use serde_json::Value;
+
+use crate::suite::{Behaviour, Gateway};
 
 /// What the runner must know of the filter.
 pub(crate) const LOCAL_RATE_LIMIT: Behaviour = Behaviour {
@@ -13,3 +24,11 @@ pub(crate) const LOCAL_RATE_LIMIT: Behaviour = Behaviour {
     make: |_| bail!("no values are made for these cases"),
     complete: |_| Ok(()),
 };
+
+/// The shipped gateway with this configuration of the plugin.
+async fn start(plugin: &Value, options: &Options<'_>) -> anyhow::Result<Gateway> {
+    Gateway::start_with(&LOCAL_RATE_LIMIT, options, |config| {
+        config.plugin_configuration(LOCAL_RATE_LIMIT.plugin, plugin)
+    })
+    .await
+}

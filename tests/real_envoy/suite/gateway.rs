@@ -96,6 +96,13 @@ impl Gateway {
         Ok(line["details"].as_str().unwrap_or_default().to_owned())
     }
 
+    /// Envoy's resident memory, in kilobytes.
+    pub(crate) fn resident_kilobytes(&self) -> anyhow::Result<u64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.envoy.pid()))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;
+        Ok(line.trim().trim_end_matches(" kB").trim().parse()?)
+    }
+
     /// That nothing went wrong which no answer shows: no VM trapped, was reloaded or is gone, and none
     /// of these secrets stands in a log.
     pub(crate) async fn check_health(&self, secrets: impl Iterator<Item = &str>) -> anyhow::Result<()> {
@@ -137,6 +144,20 @@ pub(crate) fn plugin_mut<'v>(
     let filter = filters.into_iter().flatten().find(|filter| filter["name"] == name);
     let plugin = filter.and_then(|filter| filter.pointer_mut("/typed_config/config")?.as_object_mut());
     plugin.with_context(|| format!("no plugin {name:?}"))
+}
+
+/// Has the host refuse the plugin every capability but these.
+pub(crate) fn allow_only<'c>(
+    config: Config,
+    plugin: &str,
+    capabilities: impl Iterator<Item = &'c str>,
+) -> anyhow::Result<Config> {
+    let allowed: Map<String, Value> = capabilities.map(|name| (name.to_owned(), json!({}))).collect();
+    config.edit(|bootstrap| {
+        let restriction = json!({ "allowed_capabilities": allowed });
+        plugin_mut(bootstrap, plugin)?.insert("capability_restriction_config".to_owned(), restriction);
+        Ok(())
+    })
 }
 
 /// Makes the plugin's configuration a StringValue, to be given its text.

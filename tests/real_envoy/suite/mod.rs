@@ -4,19 +4,47 @@
 //! case files.
 
 mod case;
+mod crowd;
 mod expect;
 mod gateway;
 mod load;
+mod refusals;
 mod runner;
 mod text;
 
 pub(crate) use case::Cases;
-pub(crate) use gateway::{Gateway, SOON, as_string_value, hcm_mut, plugin_mut};
+pub(crate) use crowd::{crowd, statuses};
+pub(crate) use gateway::{Gateway, SOON, allow_only, as_string_value, hcm_mut, plugin_mut};
 pub(crate) use load::{Load, Next};
+pub(crate) use refusals::check_refusals;
 pub(crate) use runner::check_file;
 pub(crate) use text::fill;
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
+
+/// A test for each case file of a behaviour, and one that none is forgotten; `FILES` names them.
+macro_rules! case_files {
+    ($behaviour:expr; $($test:ident $file:literal;)*) => {
+        const FILES: &[&str] = &[$($file,)*];
+
+        #[test]
+        fn every_case_file_has_a_test() {
+            assert_eq!($crate::suite::Cases::of(&$behaviour).names().unwrap(), FILES);
+        }
+
+        $(
+            #[tokio::test(flavor = "multi_thread")]
+            async fn $test() {
+                if let Err(error) = $crate::suite::check_file(&$behaviour, $file).await {
+                    panic!("{error:#}");
+                }
+            }
+        )*
+    };
+}
+pub(crate) use case_files;
 
 /// What the runner must know of the filter under test.
 #[derive(Clone, Copy)]
@@ -33,4 +61,13 @@ pub(crate) struct Behaviour {
     pub(crate) make: fn(&Value) -> anyhow::Result<String>,
     /// Completes the plugin's configuration.
     pub(crate) complete: fn(&mut Value) -> anyhow::Result<()>,
+}
+
+/// Checks what a module's file exports, and that it is smaller than this.
+pub(crate) fn check_module(name: &str, exports: &[&str], most_bytes: u64) {
+    let modules = xtask::modules::build().unwrap();
+    let module = modules.iter().find(|module| module.name == name).unwrap();
+    let found: BTreeSet<&str> = module.exports.iter().map(String::as_str).collect();
+    assert_eq!(found, exports.iter().copied().collect());
+    assert!(module.size < most_bytes, "{} bytes; the most is {most_bytes}", module.size);
 }

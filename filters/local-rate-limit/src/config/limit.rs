@@ -33,6 +33,8 @@ pub(crate) struct Limit {
     pub(crate) bucket: Bucket,
     /// Buckets of another shape, for certain values.
     pub(crate) specials: Vec<Special>,
+    /// Whether the configuration says how many of these there are: no other entry is open to any value.
+    pub(crate) specials_are_fixed: bool,
     pub(crate) scope: Scope,
     pub(crate) cost: Cost,
     /// Tokens that a worker takes at a time; 0: as many as a request needs.
@@ -144,7 +146,7 @@ impl Usual {
 impl Limit {
     /// The bucket of another shape that a value of this entry has, and its number, if it has one.
     pub(crate) fn special_for(&self, entry: &Entry, value: &[u8]) -> Option<(usize, &Special)> {
-        if self.specials.is_empty() || !entry.takes_specials() {
+        if !entry.has_overrides {
             return None;
         }
         let is_for = |special: &Special| special.values.iter().any(|own| own == value);
@@ -166,22 +168,29 @@ impl Limit {
         let given = object.get("entries");
         let entries = given.as_ref().map_or(Some(Vec::new()), |node| read_entries(node, usual));
         let name = object.get("name").map(|node| read_name(&node));
-        let overrides = object.get("overrides");
         let usual = usual.refined(&object);
-        let specials = match (&overrides, &entries) {
-            (Some(node), Some(entries)) => read_specials(node, entries),
-            _ => Some(Vec::new()),
-        };
         object.finish();
-        let entries = entries?;
+        let (entries, specials) = split(node, entries?);
         if given.is_none() && matcher.is_none() {
             node.error("is for every request, as the default bucket is; give `entries` or `match`");
         }
         let name = name.unwrap_or_else(|| Some(name_of(&entries)))?;
         let matcher = matcher.map_or(Some(None), |matcher| Some(Some(matcher?)))?;
-        let draft = Draft { name, matcher, entries, specials: specials? };
+        let draft = Draft { name, matcher, entries, specials };
         Some(draft.finish(bucket?, &usual, node))
     }
+}
+
+/// Values, and the bucket of another shape that they have.
+type Override = (Vec<Vec<u8>>, Bucket);
+
+/// The overrides, of which but one entry may have any.
+fn split(node: &Node<'_>, entries: Vec<(Entry, Vec<Override>)>) -> (Vec<Entry>, Vec<Override>) {
+    if entries.iter().filter(|(_, overrides)| !overrides.is_empty()).count() > 1 {
+        node.error("has several entries with `overrides`; one may have them");
+    }
+    let (entries, overrides): (Vec<Entry>, Vec<Vec<Override>>) = entries.into_iter().unzip();
+    (entries, overrides.into_iter().flatten().collect())
 }
 
 /// A limit before it is known to be one.
@@ -189,7 +198,7 @@ struct Draft {
     name: String,
     matcher: Option<RequestMatcher>,
     entries: Vec<Entry>,
-    specials: Vec<(Vec<Vec<u8>>, Bucket)>,
+    specials: Vec<Override>,
 }
 
 impl Draft {
@@ -236,7 +245,9 @@ impl Draft {
             values,
             bucket,
         });
+        let others_are_fixed = entries.iter().all(|entry| entry.has_overrides || entry.is_fixed());
         Limit {
+            specials_are_fixed: others_are_fixed && usual.scope != Scope::Connection,
             details: details(&name),
             specials: specials.collect(),
             id: id(&bucket, ""),
@@ -299,12 +310,12 @@ impl Source {
     }
 }
 
-fn read_entries(node: &Node<'_>, usual: &Usual) -> Option<Vec<Entry>> {
+fn read_entries(node: &Node<'_>, usual: &Usual) -> Option<Vec<(Entry, Vec<Override>)>> {
     let items = node.array()?;
     if items.is_empty() {
         node.error("must not be empty; leave it out for one bucket for all that `match` is for");
     }
-    let entries: Vec<Option<Entry>> = items.iter().map(|item| read_entry(item, usual)).collect();
+    let entries: Vec<Option<_>> = items.iter().map(|item| read_entry(item, usual)).collect();
     entries.into_iter().collect()
 }
 
@@ -314,7 +325,7 @@ const PLAIN: [&str; 4] = ["path", "method", "host", "client_address"];
 const SOURCES: [&str; 9] =
     ["header", "path", "method", "host", "client_address", "jwt_claim", "cookie", "query", "constant"];
 
-fn read_entry(node: &Node<'_>, usual: &Usual) -> Option<Entry> {
+fn read_entry(node: &Node<'_>, usual: &Usual) -> Option<(Entry, Vec<Override>)> {
     if let Value::String(name) = node.value() {
         if !PLAIN.contains(&name.as_str()) {
             node.error(format!(
@@ -329,7 +340,8 @@ fn read_entry(node: &Node<'_>, usual: &Usual) -> Option<Entry> {
             "host" => Source::Host,
             _ => Source::ClientAddress(usual.origin.clone(), Mask::default()),
         };
-        return Some(Entry { source, values: Vec::new(), default: None });
+        let entry = Entry { source, values: Vec::new(), default: None, has_overrides: false };
+        return Some((entry, Vec::new()));
     }
     let object = node.object()?;
     let source = object.one_of(&SOURCES);
@@ -342,21 +354,32 @@ fn read_entry(node: &Node<'_>, usual: &Usual) -> Option<Entry> {
     });
     let default = object.get("default_value");
     let default = default.map(|node| node.string().map(|text| text.as_bytes().to_vec()));
+    let overrides = object.get("overrides").map(|node| read_overrides(&node));
     object.finish();
     let (name, value) = source?;
     let source = read_source(name, &value, usual)?;
-    if matches!(source, Source::ClientAddress(..)) && (values.is_some() || default.is_some()) {
-        node.error(
-            "a client's address takes no `value` and no `default_value`; use `exempt.cidrs`, or `match`",
-        );
-        return None;
-    }
-    if matches!(source, Source::Constant) && (values.is_some() || default.is_some()) {
-        node.error("a constant is always there, and always the same");
-        return None;
+    let refined = values.is_some() || default.is_some() || overrides.is_some();
+    match source {
+        Source::ClientAddress(..) if refined => {
+            node.error("a client's address has no values to name; use `exempt.cidrs` or `match`");
+            return None;
+        }
+        Source::Constant if refined => {
+            node.error("a constant is always there, and always the same");
+            return None;
+        }
+        _ => {}
     }
     let default = default.map_or(Some(None), |default| Some(Some(default?)))?;
-    Some(Entry { source, values: values.unwrap_or_default(), default })
+    let overrides = overrides.unwrap_or(Some(Vec::new()))?;
+    let values = values.unwrap_or_default();
+    let stray =
+        overrides.iter().flat_map(|(own, _)| own).find(|own| !values.is_empty() && !values.contains(own));
+    if let Some(stray) = stray {
+        let stray = String::from_utf8_lossy(stray);
+        node.error(format!("{stray:?} of `overrides` is none of `value`, so the limit is not for it"));
+    }
+    Some((Entry { source, values, default, has_overrides: !overrides.is_empty() }, overrides))
 }
 
 fn read_source(name: &str, node: &Node<'_>, usual: &Usual) -> Option<Source> {
@@ -494,15 +517,9 @@ fn read_cost(node: &Node<'_>) -> Option<Cost> {
     Some(Cost::Header { name: name?, default: default?, least, most })
 }
 
-/// Buckets for certain values of the one entry that may have any.
-fn read_specials(node: &Node<'_>, entries: &[Entry]) -> Option<Vec<(Vec<Vec<u8>>, Bucket)>> {
-    if entries.iter().filter(|entry| entry.takes_specials()).count() != 1 {
-        node.error(
-            "are for values of one entry, so just one must have no `value`, and be no address or constant",
-        );
-        return None;
-    }
-    let mut specials: Vec<(Vec<Vec<u8>>, Bucket)> = Vec::new();
+/// Buckets of another shape for certain values.
+fn read_overrides(node: &Node<'_>) -> Option<Vec<Override>> {
+    let mut overrides: Vec<Override> = Vec::new();
     for item in node.array()? {
         let object = item.object()?;
         let bucket = bucket::read(&object);
@@ -510,18 +527,11 @@ fn read_specials(node: &Node<'_>, entries: &[Entry]) -> Option<Vec<(Vec<Vec<u8>>
         object.finish();
         let (Some(bucket), Some(values)) = (bucket, values) else { continue };
         let values: Vec<Vec<u8>> = values.into_iter().map(|value| value.as_bytes().to_vec()).collect();
-        let known = specials.iter().flat_map(|(values, _)| values).find(|own| values.contains(own));
+        let known = overrides.iter().flat_map(|(values, _)| values).find(|own| values.contains(own));
         if let Some(known) = known {
             item.error(format!("{:?} has a bucket already", String::from_utf8_lossy(known)));
         }
-        specials.push((values, bucket));
+        overrides.push((values, bucket));
     }
-    Some(specials)
-}
-
-impl Entry {
-    /// Whether some of its values may have buckets of another shape.
-    pub(crate) fn takes_specials(&self) -> bool {
-        !self.is_fixed() && !matches!(self.source, Source::ClientAddress(..))
-    }
+    Some(overrides)
 }

@@ -122,13 +122,17 @@ fn some_values_have_buckets_of_another_shape() {
     let world = World::new();
     let worker = world.worker(&json!({"descriptors": [{
         "name": "per-key",
-        "entries": [{"header": "x-key"}],
+        "entries": ["method", {
+            "header": "x-key",
+            "overrides": [{"value": "gold", "rate": "5/h"}, {"value": ["tin", "lead"], "rate": "1/h"}],
+        }],
         "rate": "2/h",
-        "overrides": [{"value": "gold", "rate": "5/h"}, {"value": ["tin", "lead"], "rate": "1/h"}],
     }]}));
     let asking = Asking(&world, &worker);
     let count = |key: &str| asking.count(&get("/").with("x-key", key), 10);
     assert_eq!(["gold", "tin", "lead", "other", "another"].map(count), [5, 1, 1, 2, 2]);
+    let other_method = get("/").with("x-key", "gold").with_only(":method", "POST");
+    assert_eq!(asking.count(&other_method, 10), 5);
 }
 
 #[test]
@@ -230,4 +234,23 @@ fn a_flood_of_keys_does_not_grow_what_is_kept() {
     assert!(cells <= 65 && bytes <= 63 * 40 * 20 + 100, "{cells} cells, {bytes} bytes");
     // The bucket of all is none of those that can be forgotten.
     assert!(bytes > 1000 * 20);
+}
+
+#[test]
+fn nor_does_one_of_keys_with_another_shape() {
+    let world = World::new();
+    let worker = world.worker(&json!({
+        "max_dynamic_descriptors": 100,
+        "descriptors": [{
+            "entries": [{"header": "x-key"}, {"header": "x-plan", "overrides": [{"value": "gold", "rate": "2/h"}]}],
+            "rate": "1/h",
+        }],
+    }));
+    let asking = Asking(&world, &worker);
+    for key in 0..10_000 {
+        let plan = if key % 2 == 0 { "gold" } else { "tin" };
+        asking.ask(&get("/").with("x-key", key.to_string()).with("x-plan", plan));
+    }
+    let (cells, bytes) = world.cells.size();
+    assert!(cells <= 8 && bytes <= 7 * 40 * 20 + 100, "{cells} cells, {bytes} bytes");
 }

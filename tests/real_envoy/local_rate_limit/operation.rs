@@ -1,0 +1,226 @@
+//! What an operator sees and does: waiting clients, metrics, access logs, an upstream that is gone, a host that
+//! refuses calls.
+
+use std::time::{Duration, Instant};
+
+use real_envoy::client::{self, Client, Http, Request};
+use serde_json::{Value, json};
+
+use super::{LOCAL_RATE_LIMIT, start};
+use crate::suite::{Gateway, SOON, allow_only, crowd, hcm_mut};
+
+/// Everything that the module calls or exports, as capabilities.
+const ALL: &[&str] = &[
+    "proxy_on_context_create",
+    "proxy_on_configure",
+    "proxy_on_request_headers",
+    "proxy_on_response_headers",
+    "proxy_on_tick",
+    "proxy_on_delete",
+    "proxy_log",
+    "proxy_get_log_level",
+    "proxy_get_current_time_nanoseconds",
+    "proxy_set_tick_period_milliseconds",
+    "proxy_get_buffer_bytes",
+    "proxy_get_header_map_pairs",
+    "proxy_add_header_map_value",
+    "proxy_replace_header_map_value",
+    "proxy_send_local_response",
+    "proxy_define_metric",
+    "proxy_increment_metric",
+    "proxy_get_property",
+    "proxy_set_property",
+    "proxy_get_shared_data",
+    "proxy_set_shared_data",
+    "proxy_set_effective_context",
+    "environ_get",
+    "environ_sizes_get",
+    "fd_write",
+    "proc_exit",
+    "random_get",
+];
+
+/// A limit of one request, for each client.
+fn one_for_each() -> Value {
+    json!({
+        "rate": "1/h",
+        "descriptors": [{ "entries": ["client_address"], "rate": "1/h" }],
+        "enable_x_ratelimit_headers": "DRAFT_VERSION_03",
+    })
+}
+
+async fn end(gateway: Gateway) -> anyhow::Result<()> {
+    gateway.check_health([].into_iter()).await?;
+    gateway.envoy.stop().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_waits_as_long_as_it_is_told_passes() -> anyhow::Result<()> {
+    let gateway = start(&json!({ "rate": "2/3s" }), &Gateway::options()).await?;
+    let send = async || client::send(gateway.addr()?, &Request::get("/")).await;
+    let mut waited = 0;
+    for _ in 0..3 {
+        let refused = loop {
+            let answer = send().await?;
+            if answer.status == 429 {
+                break answer;
+            }
+            assert_eq!(answer.status, 200);
+        };
+        let told: u64 = refused.header("retry-after").concat().parse()?;
+        assert!((1..=2).contains(&told), "{told}");
+        tokio::time::sleep(Duration::from_secs(told)).await;
+        assert_eq!(send().await?.status, 200, "after {told} s");
+        waited += told;
+    }
+    assert!(waited >= 3);
+    end(gateway).await
+}
+
+/// What flows in is spent as it comes: neither a late timer nor a lost fraction makes it less.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_passes_in_the_long_run_is_the_rate() -> anyhow::Result<()> {
+    const RATE: usize = 300;
+    const BURST: usize = 60;
+    let plugin = json!({ "rate": format!("{RATE}/s"), "burst": BURST });
+    let gateway = start(&plugin, &Gateway::options()).await?;
+    let begun = Instant::now();
+    let end_at = begun + Duration::from_secs(4);
+    let passed = crowd(gateway.addr()?, 8, move |_, _| (Instant::now() < end_at).then(|| Request::get("/")));
+    let passed = passed.await?;
+    let most = (begun.elapsed().as_secs_f64() * RATE as f64) as usize + BURST + 1;
+    let (passed, refused) = (passed[&200], passed.get(&429).copied().unwrap_or_default());
+    assert!(refused > RATE, "the load was too small to tell: {passed} passed, {refused} did not");
+    assert!(passed <= most && passed * 100 >= (4 * RATE + BURST) * 95, "{passed} passed, of at most {most}");
+    end(gateway).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_that_refuses_a_call_lets_requests_pass_and_traps_nothing() -> anyhow::Result<()> {
+    let answers = async |refused: &str| {
+        let gateway = Gateway::start(&LOCAL_RATE_LIMIT, |config| {
+            let config = config.plugin_configuration(LOCAL_RATE_LIMIT.plugin, &one_for_each())?;
+            allow_only(config, LOCAL_RATE_LIMIT.plugin, ALL.iter().copied().filter(|name| *name != refused))
+        })
+        .await?;
+        let mut client = Client::connect(gateway.addr()?, Http::H1).await?;
+        let mut statuses = Vec::new();
+        for _ in 0..3 {
+            statuses.push(client.send(&Request::get("/")).await?.status);
+        }
+        anyhow::Ok((statuses, gateway))
+    };
+    let limited = [200, 429, 429];
+    for refused in [
+        "",
+        "proxy_set_property",
+        "proxy_get_log_level",
+        "proxy_define_metric",
+        "proxy_replace_header_map_value",
+    ] {
+        assert_eq!(answers(refused).await?.0, limited, "without {refused}");
+    }
+    for refused in [
+        "proxy_get_shared_data",
+        "proxy_set_shared_data",
+        "proxy_get_current_time_nanoseconds",
+        "proxy_get_property",
+    ] {
+        let (statuses, gateway) = answers(refused).await?;
+        // Without its address no client has a limit of its own, but the one for all is there.
+        let expected = if refused == "proxy_get_property" { limited } else { [200; 3] };
+        assert_eq!(statuses, expected, "without {refused}");
+        if refused != "proxy_get_property" {
+            assert_eq!(gateway.counters().await?["allowed.reason.host_failure"], 3, "without {refused}");
+            gateway.envoy.wait_for_log("does not let it count requests, so all pass", SOON).await?;
+        }
+        end(gateway).await?;
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upstream_that_is_gone_is_none_of_its_business() -> anyhow::Result<()> {
+    let gateway = start(
+        &json!({ "rate": "4/h", "enable_x_ratelimit_headers": "DRAFT_VERSION_03" }),
+        &Gateway::options(),
+    )
+    .await?;
+    let addr = gateway.addr()?;
+    assert_eq!(client::send(addr, &Request::get("/")).await?.status, 200);
+    let Gateway { envoy, echo, .. } = gateway;
+    drop(echo);
+    // Envoy's own answers tell of the limit too; ours comes when it is reached.
+    for left in ["2", "1", "0"] {
+        let answer = client::send(addr, &Request::get("/")).await?;
+        assert_eq!((answer.status, answer.header("x-ratelimit-remaining")), (503, vec![left.to_owned()]));
+    }
+    assert_eq!(client::send(addr, &Request::get("/")).await?.status, 429);
+    envoy.stop().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn metrics_and_access_logs_name_the_limit() -> anyhow::Result<()> {
+    let plugin = json!({
+        "mode": "shadow",
+        "rate": "1000/s",
+        "descriptors": [{ "name": "per-client", "entries": ["client_address"], "rate": "1/h" }],
+    });
+    let gateway = Gateway::start(&LOCAL_RATE_LIMIT, |config| {
+        config.plugin_configuration(LOCAL_RATE_LIMIT.plugin, &plugin)?.edit(|value| {
+            hcm_mut(value)?["access_log"].as_array_mut().unwrap().push(json!({
+                "name": "envoy.access_loggers.stdout",
+                "typed_config": {
+                    "@type": "type.googleapis.com/envoy.extensions.access_loggers.stream.v3.StdoutAccessLog",
+                    "log_format": { "json_format": {
+                        "path": "%PATH%",
+                        "would": "%FILTER_STATE(wasm.foregate.local_rate_limit.refused:PLAIN)%",
+                    } },
+                },
+            }));
+            Ok(())
+        })
+    })
+    .await?;
+    for (path, would) in [("/one", Value::Null), ("/two", json!("per-client"))] {
+        assert_eq!(client::send(gateway.addr()?, &Request::get(path)).await?.status, 200);
+        let line = gateway.envoy.wait_for_stdout(&format!("\"path\":\"{path}\""), SOON).await?;
+        assert_eq!(serde_json::from_str::<Value>(&line)?["would"], would);
+    }
+    gateway.envoy.wait_for_log("local_rate_limit: would refuse: per-client", SOON).await?;
+    let page = gateway.envoy.admin_get("/stats/prometheus").await?;
+    for line in [
+        "foregate_local_rate_limit_shadow_refused{foregate_limit=\"per-client\"} 1",
+        "foregate_local_rate_limit_refused{foregate_limit=\"default\"} 0",
+        "foregate_local_rate_limit_allowed{foregate_reason=\"shadow\"} 1",
+        "foregate_local_rate_limit_allowed{foregate_reason=\"within_limits\"} 1",
+    ] {
+        assert!(page.lines().any(|own| own == line), "{line}\nin\n{page}");
+    }
+    end(gateway).await
+}
+
+/// Clients that go before their answer comes leave nothing behind.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_does_not_wait_for_the_answer_has_taken_a_token_and_no_more() -> anyhow::Result<()> {
+    let plugin = json!({
+        "token_bucket": { "max_tokens": 100, "tokens_per_fill": 1, "fill_interval": "86400s" },
+        "enable_x_ratelimit_headers": "DRAFT_VERSION_03",
+    });
+    let gateway = start(&plugin, &Gateway::options()).await?;
+    for _ in 0..60 {
+        use tokio::io::AsyncWriteExt as _;
+        let mut stream = tokio::net::TcpStream::connect(gateway.addr()?).await?;
+        stream.write_all(b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 5\r\n\r\nab").await?;
+        stream.shutdown().await?;
+    }
+    let count = async || anyhow::Ok(gateway.counters().await?["allowed.reason.within_limits"]);
+    let begun = Instant::now();
+    while count().await? < 60 && begun.elapsed() < SOON {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(count().await?, 60);
+    let answer = client::send(gateway.addr()?, &Request::get("/")).await?;
+    assert_eq!((answer.status, answer.header("x-ratelimit-remaining")), (200, vec!["39".to_owned()]));
+    end(gateway).await
+}
