@@ -9,12 +9,12 @@ use anyhow::{Context as _, ensure};
 use http_body_util::{BodyExt as _, Empty};
 use hyper::body::Bytes;
 use hyper::client::conn::http1;
-use hyper::header::{AUTHORIZATION, HOST, HeaderValue, USER_AGENT};
+use hyper::header::{HOST, HeaderName, HeaderValue, USER_AGENT};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
-use crate::workload::{Answer, Workload};
+use crate::workload::{Answer, Sent, Workload};
 
 /// How many requests are under way at any time, each on a connection of its own that is kept open.
 pub(crate) const CONNECTIONS: usize = 4;
@@ -33,19 +33,21 @@ pub(crate) struct Requests {
 
 impl Requests {
     pub(crate) fn of(workload: &Workload) -> anyhow::Result<Self> {
-        let request = |token: &Option<String>| {
-            let mut request = hyper::Request::get(workload.path)
+        let request = |sent: &Sent| {
+            let mut request = hyper::Request::get(sent.path)
                 .header(HOST, "gateway.example")
                 .header(USER_AGENT, "foregate-bench/1")
                 .header("accept", "application/json")
                 .header("accept-encoding", "gzip, deflate, br")
-                .header("x-forwarded-for", "203.0.113.7");
-            if let Some(token) = token {
-                request = request.header(AUTHORIZATION, HeaderValue::from_str(&format!("Bearer {token}"))?);
+                .header("x-forwarded-for", "203.0.113.7")
+                .body(Empty::new())?;
+            for (name, value) in &sent.headers {
+                let name = HeaderName::from_static(name);
+                request.headers_mut().insert(name, HeaderValue::from_str(value)?);
             }
-            Ok(request.body(Empty::new())?)
+            anyhow::Ok(request)
         };
-        let all: Vec<_> = workload.tokens.iter().map(request).collect::<anyhow::Result<_>>()?;
+        let all: Vec<_> = workload.requests.iter().map(request).collect::<anyhow::Result<_>>()?;
         ensure!(!all.is_empty(), "{} has no requests", workload.name);
         Ok(Self { all, next: AtomicUsize::new(0) })
     }

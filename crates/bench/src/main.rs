@@ -1,12 +1,13 @@
 //! What a filter costs in a real Envoy, beside its rivals: `cargo xtask bench`.
 //!
-//! For each kind of request ([`workload`]) every implementation ([`rival`]) that gives the right answers has
-//! its turn in each round ([`measure`]): it is sent requests ([`load`]), and the CPU time of its Envoy is read
+//! For each kind of request ([`workload`]) of each [`behaviour`] every implementation ([`rival`]) that gives the
+//! right answers has its turn in each round ([`measure`]): it is sent requests ([`load`]), and the CPU time of its Envoy is read
 //! before and after ([`cpu`]). Told is the cost of a request over that of an Envoy without a filter, its
 //! median with a 95 % interval ([`statistics`]), as a table and, if asked for, as files ([`report`]).
 
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads clocks")]
 
+mod behaviour;
 mod cpu;
 mod load;
 mod machine;
@@ -14,7 +15,6 @@ mod measure;
 mod report;
 mod rival;
 mod statistics;
-mod tokens;
 mod workload;
 
 use std::path::PathBuf;
@@ -22,23 +22,25 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, ensure};
 use clap::Parser;
+use clap::builder::PossibleValuesParser;
 
+use crate::behaviour::Module;
 use crate::cpu::Pinning;
 use crate::measure::Amount;
 use crate::report::Run;
-use crate::rival::Rival;
-use crate::tokens::Keys;
-use crate::workload::{NAMES, Workload};
 
-/// Measures what jwt_reject costs in a real Envoy, beside Envoy's own jwt_authn and Lua
+/// Measures what each filter costs in a real Envoy, beside Envoy's own filter of the same job and Lua
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask bench", bin_name = "cargo xtask bench")]
 struct Args {
-    /// One short round of two workloads: to see that it works, not what it costs
+    /// One short round of a few workloads: to see that it works, not what it costs
     #[arg(long)]
     quick: bool,
+    /// Only the workloads of this behaviour; may be given several times
+    #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(behaviour::ALL.iter().map(|it| it.name)))]
+    behaviour: Vec<String>,
     /// Only this workload; may be given several times
-    #[arg(long, value_name = "NAME", value_parser = clap::builder::PossibleValuesParser::new(NAMES))]
+    #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(behaviour::workloads()))]
     only: Vec<String>,
     /// In each round every implementation has its turn [default: 100, with --quick 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
@@ -46,7 +48,7 @@ struct Args {
     /// Requests in a turn [default: 1000, with --quick 400]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     requests: Option<u16>,
-    /// Compare another build of the module too; may be given several times
+    /// Compare another build of the behaviour's module too; may be given several times
     #[arg(long, value_name = "NAME=FILE.wasm")]
     module: Vec<String>,
     /// Write the run to benches/runs/<date>-NAME
@@ -65,45 +67,36 @@ fn main() -> ExitCode {
 }
 
 fn run(args: &Args) -> anyhow::Result<()> {
-    let (rounds, requests, names) =
-        if args.quick { (1, 400, ["missing", "good-repeated"].as_slice()) } else { (100, 1000, NAMES) };
+    let (rounds, requests) = if args.quick { (1, 400) } else { (100, 1000) };
     let requests = args.requests.map_or(requests, usize::from);
     let rounds = args.rounds.map_or(rounds, usize::from);
     // V8 needs some thousand calls until it has compiled what is hot as well as it can.
     let amount = Amount { rounds, requests, warm_up: if args.quick { requests } else { requests.max(5000) } };
-    let only: Vec<&str> = args.only.iter().map(String::as_str).collect();
-    let names = if only.is_empty() { names } else { only.as_slice() };
     let folder = args.save.as_deref().map(report::folder).transpose()?;
+    let modules = args.module.iter().map(|text| module(text)).collect::<anyhow::Result<Vec<_>>>()?;
+    let chosen = behaviour::choose(&args.behaviour, &args.only, args.quick)?;
 
-    let mut rivals = Rival::shipped()?;
-    for module in &args.module {
-        let (name, file) = module.split_once('=').context("--module takes NAME=FILE.wasm")?;
-        ensure!(rivals.iter().all(|rival| rival.name != name), "--module: {name:?} is there already");
-        let file = std::path::absolute(PathBuf::from(file))?;
-        ensure!(file.is_file(), "--module: there is no file {}", file.display());
-        rivals.push(Rival::of_module(name, file));
-    }
-
-    let keys = Keys::make()?;
-    // Before this thread has one core only: making tokens takes all.
-    let workloads: Vec<Workload> =
-        names.iter().map(|name| Workload::make(name, &keys)).collect::<anyhow::Result<_>>()?;
+    // Before this thread has one core only: making requests may take all.
+    let setups = behaviour::prepare(&chosen, &modules)?;
     let pinning = Pinning::choose();
-    let mut run = Run::begin(amount, &pinning, &rivals)?;
+    let rivals = setups.iter().flat_map(|setup| &setup.rivals);
+    let mut run = Run::begin(amount, &pinning, rivals)?;
     println!("{run}");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.context("cannot start the runtime")?.block_on(async {
-        let mut running = Vec::new();
-        for rival in &rivals {
-            running.push(rival.start(&keys.jwks(), &pinning).await?);
-        }
-        for workload in &workloads {
-            let measured = measure::workload(workload, &running, &keys, amount, &pinning).await?;
-            print!("\n{}", report::terminal(&measured));
-            run.workloads.push(measured);
-        }
-        for rival in running {
-            rival.envoy.stop().await?;
+        for setup in &setups {
+            let mut running = Vec::new();
+            for rival in &setup.rivals {
+                running.push(rival.start(&pinning).await?);
+            }
+            for workload in &setup.workloads {
+                let measured = measure::workload(workload, &running, amount, &pinning).await?;
+                print!("\n{}", report::terminal(&measured));
+                run.workloads.push(measured);
+            }
+            for rival in running {
+                rival.envoy.stop().await?;
+            }
         }
         anyhow::Ok(())
     })?;
@@ -112,4 +105,12 @@ fn run(args: &Args) -> anyhow::Result<()> {
         println!("\nwritten to {}", folder.display());
     }
     Ok(())
+}
+
+/// `NAME=FILE.wasm`.
+fn module(text: &str) -> anyhow::Result<Module> {
+    let (name, file) = text.split_once('=').context("--module takes NAME=FILE.wasm")?;
+    let file = std::path::absolute(PathBuf::from(file))?;
+    ensure!(file.is_file(), "--module: there is no file {}", file.display());
+    Ok(Module { name: name.to_owned(), file })
 }

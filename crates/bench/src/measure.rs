@@ -13,7 +13,6 @@ use crate::cpu::{self, Pinning};
 use crate::load::{self, Requests};
 use crate::rival::Running;
 use crate::statistics::{self, Estimate, Numbers};
-use crate::tokens::Keys;
 use crate::workload::{Budget, Workload};
 
 /// How much is measured.
@@ -43,7 +42,7 @@ pub(crate) struct Measured {
 #[derive(Debug, Serialize)]
 pub(crate) struct Turns {
     pub(crate) name: String,
-    /// Whether it is a build of jwt_reject, which has budgets.
+    /// Whether it is a build of a module of ours, which has budgets.
     pub(crate) ours: bool,
     /// Envoy's CPU time, in nanoseconds, of all requests of each turn.
     pub(crate) cpu_nanoseconds: Vec<u64>,
@@ -99,15 +98,13 @@ impl Measured {
 pub(crate) async fn workload(
     workload: &Workload,
     rivals: &[Running],
-    keys: &Keys,
     amount: Amount,
     pinning: &Pinning,
 ) -> anyhow::Result<Measured> {
-    let probes = workload.probes(keys)?;
     let mut left_out = BTreeMap::new();
     let mut turns = Vec::new();
     for running in rivals {
-        match running.wrong(&probes).await? {
+        match running.wrong(&workload.probes).await? {
             Some(wrong) if running.is_baseline() => bail!("{}: {}: {wrong}", running.name, workload.name),
             Some(wrong) => drop(left_out.insert(running.name.clone(), wrong)),
             None => turns.push((

@@ -33,9 +33,19 @@ pub(crate) struct Run {
 
 impl Run {
     /// Notes what there is to know before anything is measured.
-    pub(crate) fn begin(amount: Amount, pinning: &Pinning, rivals: &[Rival]) -> anyhow::Result<Self> {
-        let modules = rivals.iter().filter_map(|rival| Some((rival.name.clone(), rival.module.as_ref()?)));
-        let modules = modules.map(|(name, file)| Ok((name, machine::hash(file)?)));
+    pub(crate) fn begin<'r>(
+        amount: Amount,
+        pinning: &Pinning,
+        rivals: impl Iterator<Item = &'r Rival>,
+    ) -> anyhow::Result<Self> {
+        let mut modules: Vec<(String, &PathBuf)> = Vec::new();
+        for (name, file) in rivals.filter_map(|rival| Some((&rival.name, rival.module.as_ref()?))) {
+            // The first of those that load it has its name.
+            if modules.iter().all(|(_, other)| *other != file) {
+                modules.push((name.clone(), file));
+            }
+        }
+        let modules = modules.into_iter().map(|(name, file)| Ok((name, machine::hash(file)?)));
         Ok(Self {
             began: now().to_string(),
             command: command(std::env::args().skip(1)),
@@ -157,20 +167,27 @@ pub(crate) fn terminal(measured: &Measured) -> String {
 }
 
 /// The table of a workload, its first row the heads.
-fn rows(measured: &Measured) -> Vec<[String; 5]> {
-    let heads = ["", "CPU us a request", "over the baseline", "x native", "tokens remembered"];
+fn rows(measured: &Measured) -> Vec<Vec<String>> {
+    let mut heads = vec!["", "CPU us a request", "over the baseline", "x native"];
+    let anybody_remembers = measured.rivals.iter().any(|turns| turns.remembered().is_some());
+    if anybody_remembers {
+        heads.push("tokens remembered");
+    }
     let rows = measured.rivals.iter().map(|turns| {
         let marginal = (turns.name != BASELINE).then(|| estimate(&measured.marginal(turns))).flatten();
         let times_native = marginal.and_then(|_| measured.ratio(turns, "native"));
-        [
+        let mut row = vec![
             turns.name.clone(),
             shown(estimate(&turns.per_request()), 1),
             shown(marginal, 1),
             shown(times_native, 2),
-            turns.remembered().map(|share| format!("{:.0} %", share * 100.0)).unwrap_or_default(),
-        ]
+        ];
+        if anybody_remembers {
+            row.push(turns.remembered().map(|share| format!("{:.0} %", share * 100.0)).unwrap_or_default());
+        }
+        row
     });
-    std::iter::once(heads.map(str::to_owned)).chain(rows).collect()
+    std::iter::once(heads.into_iter().map(str::to_owned).collect()).chain(rows).collect()
 }
 
 fn shown(estimate: Option<Estimate>, decimals: usize) -> String {
@@ -178,7 +195,7 @@ fn shown(estimate: Option<Estimate>, decimals: usize) -> String {
     format!("{median:.decimals$} [{low:.decimals$}, {high:.decimals$}]")
 }
 
-/// Who was left out and why, and how jwt_reject stands to its budgets.
+/// Who was left out and why, and how the module stands to its budgets.
 fn notes(measured: &Measured) -> Vec<String> {
     let left_out = measured.left_out.iter().map(|(name, wrong)| format!("{name} does not do this: {wrong}"));
     let held = budgets(measured).map(|(turns, Budget { rival, most }, ratio)| match ratio {
@@ -193,7 +210,7 @@ fn notes(measured: &Measured) -> Vec<String> {
     left_out.chain(held).collect()
 }
 
-/// Each budget of each build of jwt_reject, with what was measured where that says something.
+/// Each budget of each build of the module, with what was measured where that says something.
 fn budgets(measured: &Measured) -> impl Iterator<Item = (&Turns, Budget, Option<Estimate>)> {
     measured.rivals.iter().filter(|turns| turns.ours).flat_map(move |turns| {
         let held = move |budget: &Budget| (turns, *budget, measured.ratio(turns, budget.rival));
@@ -277,6 +294,7 @@ mod tests {
             "{text}"
         );
         assert!(!text.contains("x lua"), "there is nothing to compare with:\n{text}");
+        assert!(!text.contains("remembered"), "nobody remembers anything:\n{text}");
     }
 
     #[test]

@@ -1,14 +1,15 @@
 //! The implementations that are compared: each an Envoy of its own with a shipped configuration. Changed in
-//! that are where things are (ports, the module), the keys, and what would be measured beside the filter and
-//! is the same for all: no access log, and a route that answers by itself instead of an upstream.
+//! that are where things are (ports, the module), what a behaviour says of it (keys, limits), and what would be
+//! measured beside the filter and is the same for all: no access log, routes that answer by themselves instead of
+//! an upstream, and who the client is, which `x-forwarded-for` tells.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, ensure};
 use real_envoy::client::{self, Request};
 use real_envoy::{Config, Envoy, Options};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::cpu::Pinning;
 use crate::workload::{Answer, PASSED, Probe};
@@ -16,107 +17,98 @@ use crate::workload::{Answer, PASSED, Probe};
 /// Envoy without a filter: what the others' cost is told from.
 pub(crate) const BASELINE: &str = "baseline";
 
-/// An implementation, and where it comes from.
+/// An implementation, ready to be started.
 #[derive(Debug, Clone)]
 pub(crate) struct Rival {
     /// What it is called in tables.
     pub(crate) name: String,
-    /// The shipped configuration.
-    config: &'static str,
+    /// The shipped file.
+    file: &'static str,
+    config: Config,
     /// The module that it loads, if it loads one.
     pub(crate) module: Option<PathBuf>,
-    /// Whether Envoy's own filter remembers tokens, which it does not unless told to.
-    native_cache: bool,
+    /// What the names of the counters begin with that tell which way requests went.
+    counters: Vec<&'static str>,
 }
 
 const HCM: &str = "/static_resources/listeners/0/filter_chains/0/filters/0/typed_config";
 
 impl Rival {
-    /// All that ship: no filter, Envoy's own without and with its cache of tokens, Lua, and jwt_reject.
-    pub(crate) fn shipped() -> anyhow::Result<Vec<Self>> {
-        let rival =
-            |name: &str, config| Self { name: name.to_owned(), config, module: None, native_cache: false };
-        let native = rival("native", "envoy-configs/jwt-reject/native.yaml");
-        let cached = Self { name: "native-cache".to_owned(), native_cache: true, ..native.clone() };
-        let module = xtask::modules::ensure("jwt_reject")?;
-        Ok(vec![
-            rival(BASELINE, "envoy-configs/baseline.yaml"),
-            native,
-            cached,
-            rival("lua", "envoy-configs/jwt-reject/lua.yaml"),
-            Self::of_module("jwt_reject", module),
-        ])
+    /// Envoy without a filter.
+    pub(crate) fn baseline() -> anyhow::Result<Self> {
+        Self::new(BASELINE, "envoy-configs/baseline.yaml", |_| Ok(()))
     }
 
-    /// The shipped configuration with this build of the module.
-    pub(crate) fn of_module(name: &str, module: PathBuf) -> Self {
-        let config = "envoy-configs/jwt-reject/wasm.yaml";
-        Self { name: name.to_owned(), config, module: Some(module), native_cache: false }
-    }
-
-    fn configuration(&self, jwks: &str) -> anyhow::Result<Config> {
-        let mut config = Config::load(self.config)?.on_free_ports()?.edit(|bootstrap| {
+    /// A shipped configuration, its connection manager changed as the behaviour needs.
+    pub(crate) fn new(
+        name: &str,
+        file: &'static str,
+        change: impl FnOnce(&mut Map<String, Value>) -> anyhow::Result<()>,
+    ) -> anyhow::Result<Self> {
+        let config = Config::load(file)?.on_free_ports()?.edit(|bootstrap| {
             let hcm = bootstrap.pointer_mut(HCM).and_then(Value::as_object_mut);
             let hcm = hcm.context("there is no HTTP connection manager")?;
-            hcm.remove("access_log").context("there is no access log to take out")?;
-            let routes = hcm.get_mut("route_config").and_then(|it| it.pointer_mut("/virtual_hosts/0/routes"));
-            *routes.context("there are no routes")? = json!([{
-                "match": { "prefix": "/" },
-                "direct_response": { "status": PASSED.status, "body": { "inline_string": PASSED.body } },
-            }]);
-            let providers =
-                hcm.get_mut("http_filters").map(|filters| set_keys(filters, jwks, self.native_cache));
-            let expected = usize::from(self.config.contains("native") || self.config.contains("wasm"));
-            ensure!(providers == Some(expected), "{providers:?} providers of keys, not {expected}");
-            Ok(())
-        })?;
-        if let Some(module) = &self.module {
-            config = config.modules(|_| Ok(module.clone()))?;
-        }
-        Ok(config)
+            leave_the_filter_alone(hcm)?;
+            change(hcm)
+        });
+        let config = config.with_context(|| file.to_owned())?;
+        Ok(Self { name: name.to_owned(), file, config, module: None, counters: Vec::new() })
+    }
+
+    /// With this build of its module.
+    pub(crate) fn with_module(self, module: &Path) -> anyhow::Result<Self> {
+        let config = self.config.modules(|_| Ok(module.to_owned())).with_context(|| self.file.to_owned())?;
+        Ok(Self { config, module: Some(module.to_owned()), ..self })
+    }
+
+    /// With the counters that tell which way requests went.
+    pub(crate) fn counted_by(self, prefixes: &[&'static str]) -> Self {
+        Self { counters: prefixes.to_vec(), ..self }
     }
 
     /// Starts it, and waits until it serves.
-    pub(crate) async fn start(&self, jwks: &str, pinning: &Pinning) -> anyhow::Result<Running> {
+    pub(crate) async fn start(&self, pinning: &Pinning) -> anyhow::Result<Running> {
         let started = async {
-            let config = self.configuration(jwks)?;
-            let envoy = Envoy::start(&config, &Options { concurrency: 1, ..Options::default() }).await?;
+            let envoy = Envoy::start(&self.config, &Options { concurrency: 1, ..Options::default() }).await?;
             pinning.apply(envoy.pid())?;
-            let address = envoy.listener()?;
-            anyhow::Ok(Running { name: self.name.clone(), ours: self.module.is_some(), address, envoy })
+            anyhow::Ok(Running {
+                name: self.name.clone(),
+                ours: self.module.is_some(),
+                address: envoy.listener()?,
+                envoy,
+                counters: self.counters.clone(),
+            })
         };
-        started.await.with_context(|| format!("{} ({})", self.name, self.config))
+        started.await.with_context(|| format!("{} ({})", self.name, self.file))
     }
 }
 
-/// Sets the keys of every provider, however deep, and says how many there were.
-fn set_keys(value: &mut Value, jwks: &str, native_cache: bool) -> usize {
-    match value {
-        Value::Object(members) => {
-            let mut found = 0;
-            if let Some(keys) = members.get_mut("local_jwks").and_then(|keys| keys.get_mut("inline_string")) {
-                *keys = jwks.into();
-                found += 1;
-                if native_cache {
-                    // As many as jwt_reject remembers.
-                    members.insert("jwt_cache_config".to_owned(), json!({ "jwt_cache_size": 1000 }));
-                }
-            }
-            found + members.values_mut().map(|inner| set_keys(inner, jwks, native_cache)).sum::<usize>()
-        }
-        Value::Array(items) => items.iter_mut().map(|inner| set_keys(inner, jwks, native_cache)).sum(),
-        _ => 0,
+/// Takes out what costs time and is not the filter's.
+fn leave_the_filter_alone(hcm: &mut Map<String, Value>) -> anyhow::Result<()> {
+    hcm.remove("access_log").context("there is no access log to take out")?;
+    // What it does at every request, the baseline does not.
+    hcm.remove("use_remote_address");
+    let routes = hcm.get_mut("route_config").and_then(|it| it.pointer_mut("/virtual_hosts/0/routes"));
+    let routes = routes.and_then(Value::as_array_mut).context("there are no routes")?;
+    ensure!(!routes.is_empty(), "there are no routes");
+    for route in routes {
+        let route = route.as_object_mut().context("a route is no object")?;
+        route.remove("route").context("a route leads nowhere")?;
+        let answer = json!({ "status": PASSED.status, "body": { "inline_string": PASSED.body } });
+        route.insert("direct_response".to_owned(), answer);
     }
+    Ok(())
 }
 
 /// A rival that serves.
 #[derive(Debug)]
 pub(crate) struct Running {
     pub(crate) name: String,
-    /// Whether it is a build of jwt_reject, which has budgets.
+    /// Whether it is a build of a module of ours, which has budgets.
     pub(crate) ours: bool,
     pub(crate) address: SocketAddr,
     pub(crate) envoy: Envoy,
+    counters: Vec<&'static str>,
 }
 
 impl Running {
@@ -132,9 +124,9 @@ impl Running {
     /// What it gets wrong of a job; nothing, where it does it.
     pub(crate) async fn wrong(&self, probes: &[Probe]) -> anyhow::Result<Option<String>> {
         for probe in probes {
-            let mut request = Request::get(probe.path);
-            if let Some(token) = &probe.token {
-                request = request.header("authorization", format!("Bearer {token}"));
+            let mut request = Request::get(probe.request.path);
+            for (name, value) in &probe.request.headers {
+                request = request.header(name, value);
             }
             let response = client::send(self.address, &request).await?;
             let expected = self.expected(probe.expected);
@@ -146,14 +138,22 @@ impl Running {
                     probe.what, response.status
                 )));
             }
+            if let Some((name, value)) = probe.header.as_ref().filter(|_| !self.is_baseline()) {
+                let found = response.header(name);
+                if found != [value.as_str()] {
+                    return Ok(Some(format!("{} gets {name}: {found:?} instead of {value:?}", probe.what)));
+                }
+            }
         }
         Ok(None)
     }
 
     /// Counters that tell which way requests went: those of the filters.
     pub(crate) async fn counters(&self) -> anyhow::Result<std::collections::BTreeMap<String, u64>> {
-        let mut counters = self.envoy.stats_matching("wasmcustom.foregate.").await?;
-        counters.extend(self.envoy.stats_matching("http.ingress.jwt_authn.").await?);
+        let mut counters = std::collections::BTreeMap::new();
+        for prefix in &self.counters {
+            counters.extend(self.envoy.stats_matching(prefix).await?);
+        }
         Ok(counters)
     }
 }
