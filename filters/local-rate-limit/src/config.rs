@@ -100,7 +100,7 @@ impl Config {
             if let Some(node) = root.get("stat_prefix") {
                 node.warning("has no effect here: metrics begin with foregate.local_rate_limit");
             }
-            let (limits, with_default) = read_limits(root, &usual, always?)?;
+            let (limits, with_default) = read_limits(root, &usual, always.unwrap_or(true))?;
             Some(Self {
                 limits,
                 first_is_fallback: with_default && !always?,

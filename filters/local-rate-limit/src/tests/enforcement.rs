@@ -252,6 +252,7 @@ fn every_problem_of_a_configuration_is_named() {
     let found = problems(&json!({
         "token_bucket": {"max_tokens": -1, "fill_interval": "0.049s"},
         "rates": 1,
+        "always_consume_default_token_bucket": "yes",
         "status": 399,
         "response_headers_to_add": [{"header": {"key": ":status", "value": "1"}}, {"key": "a", "value": "%REQ(x)%"},
             {"key": "a", "value": "\r\n"}, {"key": "content-length", "value": "0", "append_action": "ADD"}],
@@ -268,6 +269,7 @@ fn every_problem_of_a_configuration_is_named() {
         "token_bucket.max_tokens: -1 is not a whole number from 0 to 4294967295",
         "token_bucket.fill_interval: must be at least 50ms",
         "unknown field `rates`; did you mean `rate`?",
+        "always_consume_default_token_bucket: must be true or false, not a string",
         "status: 399 is not a whole number from 400 to 599",
         "response_headers_to_add[0].header.key: \":status\" cannot be added",
         "response_headers_to_add[1].value: format operators are not read here",
