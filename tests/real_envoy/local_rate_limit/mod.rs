@@ -6,6 +6,7 @@ mod exactness;
 mod memory;
 mod module;
 mod operation;
+mod rivals;
 mod updates;
 
 use anyhow::bail;
