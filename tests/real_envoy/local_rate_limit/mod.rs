@@ -1,11 +1,13 @@
 //! local_rate_limit against the real Envoy.
 
 mod behaviours;
+mod claims;
 mod configurations;
 mod exactness;
 mod memory;
 mod module;
 mod operation;
+mod public_reports;
 mod rivals;
 mod updates;
 

@@ -231,8 +231,8 @@ impl Draft {
         };
         if lease > bucket.max_tokens() {
             node.error(format!(
-                "a lease of {lease} is more than the bucket can hold ({}); each worker may keep that many from the \
-                 others",
+                "a lease of {lease} is more than the bucket can hold ({}), and each worker may keep that many from the \
+                 others; give this limit a smaller `lease`, or 0",
                 bucket.max_tokens()
             ));
         }
