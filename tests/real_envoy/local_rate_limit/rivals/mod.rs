@@ -51,8 +51,8 @@ async fn check(rows: Vec<Row>) -> anyhow::Result<()> {
         for ((found, expected), implementation) in [native, lua, ours].into_iter().zip(expected).zip(ALL) {
             let found = found.with_context(|| format!("{}: {implementation:?}", row.what))?;
             if found != expected {
-                let _ =
-                    writeln!(wrong, "{}: {implementation:?}\n  {found}\n  expected\n  {expected}", row.what);
+                let _ = writeln!(wrong, "{} ({}): {implementation:?}", row.what, row.why);
+                let _ = writeln!(wrong, "  answers  {found}\n  expected {expected}");
             }
         }
     }
