@@ -8,6 +8,7 @@ mod memory;
 mod module;
 mod operation;
 mod public_reports;
+mod rivals;
 mod updates;
 
 use anyhow::bail;
