@@ -99,6 +99,8 @@ pub(crate) struct Usual {
     scope: Scope,
     cost: Cost,
     lease: u32,
+    /// Whether the lease was said of the very object that was read last.
+    lease_is_own: bool,
     keys: u32,
 }
 
@@ -110,6 +112,7 @@ impl Usual {
             scope: Scope::Process,
             cost: Cost::Fixed(1),
             lease: 0,
+            lease_is_own: false,
             keys: 10_000,
         };
         let per_connection =
@@ -138,6 +141,7 @@ impl Usual {
             scope: object.get("scope").and_then(|node| read_scope(&node)).unwrap_or(self.scope),
             cost: object.get("cost").and_then(|node| read_cost(&node)).unwrap_or_else(|| self.cost.clone()),
             lease: integer("lease", 0, 1_000_000, self.lease),
+            lease_is_own: object.get("lease").is_some(),
             keys: integer("max_dynamic_descriptors", 1, 1_000_000, self.keys),
         }
     }
@@ -226,7 +230,8 @@ impl Draft {
             ));
         }
         let lease = match usual.scope {
-            Scope::Process => usual.lease,
+            // What was meant for larger buckets is not for this one.
+            Scope::Process if usual.lease_is_own || usual.lease <= bucket.max_tokens() => usual.lease,
             _ => 0,
         };
         if lease > bucket.max_tokens() {

@@ -103,6 +103,24 @@ fn a_lease_is_exact_to_its_bound() {
 }
 
 #[test]
+fn a_lease_of_all_limits_is_not_for_those_that_are_smaller() {
+    let config = |own: Value| {
+        let mut config = json!({"rate": "100/h", "lease": 10, "descriptors": [{"match": {}, "rate": "9/h"}]});
+        config["descriptors"][0]["lease"] = own;
+        config
+    };
+    let leases =
+        |config: &Value| filter(config).config.limits.iter().map(|limit| limit.lease).collect::<Vec<_>>();
+    assert_eq!(leases(&config(Value::Null)), [10, 0]);
+    assert_eq!(leases(&config(json!(3))), [10, 3]);
+    assert!(
+        problems(&config(json!(10)))[0]
+            .starts_with("descriptors[0]: a lease of 10 is more than the bucket can hold (9)")
+    );
+    assert!(problems(&json!({"rate": "9/h", "lease": 10}))[0].starts_with("a lease of 10 is more than"));
+}
+
+#[test]
 fn a_lease_spares_the_shared_cell() {
     let world = World::new();
     let worker = world.worker(&json!({"rate": "1000/h", "lease": 100}));
