@@ -1,5 +1,6 @@
 //! local_rate_limit, as it ships and as one may set it, Envoy's own local_ratelimit, and Lua.
 //!
+//! Clients are told nothing of their limits, as is the default of all three, but in `limit-announced`.
 //! The shipped policy is measured with other numbers in its buckets, so that all requests pass or none does. Those
 //! that pass are charged to buckets that hold billions, and into which a token flows in 0.9 s: they are never
 //! empty and, once used, never full, so that nobody can forget the buckets of idle clients to make it easier.
@@ -14,7 +15,7 @@ use crate::workload::{Answer, Budget, PASSED, Probe, Sent, Workload, budget};
 pub(super) const BEHAVIOUR: Behaviour =
     Behaviour { name: "local-rate-limit", workloads: NAMES, quick: &["limit-per-client"], prepare };
 
-const NAMES: &[&str] = &["limit-one-bucket", "limit-per-client", "limit-refused"];
+const NAMES: &[&str] = &["limit-one-bucket", "limit-per-client", "limit-refused", "limit-announced"];
 
 const BUDGETS: &[Budget] = &[budget("lua", 1.0)];
 const REFUSED: Answer = Answer { status: 429, body: "local_rate_limited" };
@@ -48,6 +49,8 @@ struct Policy {
     together: Bucket,
     /// For each client; without it there is none, and none for logins.
     client: Option<Bucket>,
+    /// Whether clients are told in headers.
+    announced: bool,
 }
 
 /// How our module keeps its buckets.
@@ -67,18 +70,24 @@ fn prepare(names: &[&'static str], modules: &[Module]) -> anyhow::Result<Vec<Set
 
 fn setup(name: &'static str, modules: &[Module]) -> anyhow::Result<Setup> {
     let one = || vec![Sent::plain(PATH)];
+    let one_bucket = Policy { together: ENDLESS, client: None, announced: false };
     let (what, policy, requests, expected) = match name {
-        "limit-one-bucket" => {
-            ("all pass, charged to one bucket", Policy { together: ENDLESS, client: None }, one(), PASSED)
-        }
+        "limit-one-bucket" => ("all pass, charged to one bucket", one_bucket, one(), PASSED),
+        "limit-announced" => (
+            "the same, and x-ratelimit headers tell clients of it",
+            Policy { announced: true, ..one_bucket },
+            one(),
+            PASSED,
+        ),
         "limit-per-client" => (
             "all pass, charged to one bucket and to that of their client, 1000 clients in turn",
-            Policy { together: ENDLESS, client: Some(ENDLESS_OF_CLIENT) },
+            Policy { client: Some(ENDLESS_OF_CLIENT), ..one_bucket },
             (0..CLIENTS).map(of_client).collect(),
             PASSED,
         ),
         _ => {
-            ("all are refused by one empty bucket", Policy { together: EMPTY, client: None }, one(), REFUSED)
+            let empty = Policy { together: EMPTY, ..one_bucket };
+            ("all are refused by one empty bucket", empty, one(), REFUSED)
         }
     };
     let probes = probes(policy, &requests, expected);
@@ -95,7 +104,7 @@ fn of_client(number: usize) -> Sent {
 /// exempt path passes.
 fn probes(policy: Policy, requests: &[Sent], expected: Answer) -> Vec<Probe> {
     let tightest = policy.client.unwrap_or(policy.together);
-    let limit = Some(("x-ratelimit-limit", tightest.max_tokens.to_string()));
+    let limit = policy.announced.then(|| ("x-ratelimit-limit", tightest.max_tokens.to_string()));
     let first = requests.first().cloned().unwrap_or(Sent::plain(PATH));
     vec![
         Probe::new("the first request", first.clone(), PASSED),
@@ -153,6 +162,7 @@ impl Bucket {
 fn set_policy_of_ours(value: &mut Value, policy: Policy, variant: Variant) -> anyhow::Result<()> {
     let value = value.as_object_mut().context("the configuration is no object")?;
     set_limits(value, policy, &[])?;
+    set_announced(value, policy)?;
     match variant {
         Variant::AsShipped => {}
         Variant::Worker => drop(value.insert("scope".to_owned(), "worker".into())),
@@ -170,7 +180,18 @@ fn set_policy_of_ours(value: &mut Value, policy: Policy, variant: Variant) -> an
 
 fn set_policy_of_native(value: &mut Value, policy: Policy) -> anyhow::Result<()> {
     let value = value.as_object_mut().context("the filter has no configuration")?;
-    set_limits(value, policy, &["rate_limits", "max_dynamic_descriptors"])
+    set_limits(value, policy, &["rate_limits", "max_dynamic_descriptors"])?;
+    set_announced(value, policy)
+}
+
+/// The shipped policy tells clients.
+fn set_announced(value: &mut Map<String, Value>, policy: Policy) -> anyhow::Result<()> {
+    const FIELD: &str = "enable_x_ratelimit_headers";
+    ensure!(value.contains_key(FIELD), "there is no {FIELD}");
+    if !policy.announced {
+        value.remove(FIELD);
+    }
+    Ok(())
 }
 
 /// The two speak the same language; what goes with the descriptors goes if they do.
@@ -215,6 +236,11 @@ fn set_policy_of_lua(value: &mut Value, policy: Policy) -> anyhow::Result<()> {
         Some(bucket) => set("CLIENT", limit(bucket, true))?,
         None => set("USUAL", "{ TOGETHER }".to_owned())?,
     }
+    if !policy.announced {
+        // The last of it: what an engineer would leave out who has nothing to tell.
+        let telling = text.find("function envoy_on_response(").context("the code tells clients nothing")?;
+        text.truncate(telling);
+    }
     *code = text.into();
     Ok(())
 }
@@ -225,16 +251,18 @@ mod tests {
 
     #[test]
     fn the_shipped_configurations_take_every_policy() {
-        for (name, rivals) in [("limit-one-bucket", 6), ("limit-per-client", 6), ("limit-refused", 5)] {
+        for name in NAMES {
+            let rivals = if *name == "limit-refused" { 5 } else { 6 };
             assert_eq!(setup(name, &[]).unwrap().rivals.len(), rivals, "{name}");
         }
     }
 
     #[test]
     fn each_implementation_is_given_the_same_numbers() {
-        let policy = Policy { together: EMPTY, client: Some(ENDLESS_OF_CLIENT) };
+        let policy = Policy { together: EMPTY, client: Some(ENDLESS_OF_CLIENT), announced: true };
         let filter = || {
             json!({
+                "enable_x_ratelimit_headers": "DRAFT_VERSION_03",
                 "token_bucket": {}, "descriptors": [{ "token_bucket": {} }, { "token_bucket": {} }],
                 "rate_limits": [], "max_dynamic_descriptors": 1,
             })
@@ -248,15 +276,17 @@ mod tests {
         }
         assert_eq!((&ours["lease"], &ours["descriptors"][1]["lease"]), (&json!(100), &json!(0)));
 
-        let text = "local TOGETHER = x\nlocal CLIENT = y\nlocal USUAL = { TOGETHER, CLIENT }\n";
+        let text = "local TOGETHER = x\nlocal CLIENT = y\nlocal USUAL = { TOGETHER, CLIENT }\n\
+                    function envoy_on_response(handle)\nend\n";
         let mut code = json!({ "default_source_code": { "inline_string": text } });
         set_policy_of_lua(&mut code, policy).unwrap();
         let expected = "local TOGETHER = limit(1, 1, 86400, false)\n\
                         local CLIENT = limit(2000000000, 1000000, 864000, true)\n\
-                        local USUAL = { TOGETHER, CLIENT }\n";
+                        local USUAL = { TOGETHER, CLIENT }\n\
+                        function envoy_on_response(handle)\nend\n";
         assert_eq!(code["default_source_code"]["inline_string"], expected);
 
-        let alone = Policy { client: None, ..policy };
+        let alone = Policy { client: None, announced: false, ..policy };
         set_policy_of_native(&mut native, alone).unwrap();
         assert_eq!(native, json!({ "token_bucket": EMPTY.json() }));
         set_policy_of_lua(&mut code, alone).unwrap();
@@ -266,7 +296,7 @@ mod tests {
 
     #[test]
     fn a_configuration_without_what_is_to_be_changed_is_an_error() {
-        let policy = Policy { together: EMPTY, client: None };
+        let policy = Policy { together: EMPTY, client: None, announced: false };
         let refused = |result: anyhow::Result<()>| result.unwrap_err().to_string();
         let mut without = json!({ "token_bucket": {}, "descriptors": [] });
         assert_eq!(refused(set_policy_of_native(&mut without, policy)), "there is no rate_limits");
