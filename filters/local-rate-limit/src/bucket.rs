@@ -46,9 +46,7 @@ impl FullAt {
 /// What a bucket holds at a moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Level {
-    /// Whole tokens.
-    pub tokens: u32,
-    /// Units that are missing.
+    /// Units that are missing. By a clock that was put back a little, more than it can hold.
     missing: u128,
     /// Whether it is empty only because the clock was put back: then it must be written again, or it would stay
     /// empty for as long as the clock has lost.
@@ -93,9 +91,18 @@ impl Bucket {
         let room = self.room();
         let slack = u128::from(CLOCK_SLACK).saturating_mul(u128::from(self.pace));
         let is_of_another_clock = missing > room.saturating_add(slack);
-        let missing = missing.min(room);
-        let tokens = room.saturating_sub(missing).checked_div(u128::from(self.price)).unwrap_or(0);
-        Level { tokens: u32::try_from(tokens).unwrap_or(u32::MAX), missing, is_of_another_clock }
+        Level { missing: if is_of_another_clock { room } else { missing }, is_of_another_clock }
+    }
+
+    /// Whole tokens that it holds.
+    pub fn tokens(&self, level: Level) -> u32 {
+        let tokens = self.room().saturating_sub(level.missing).checked_div(u128::from(self.price));
+        u32::try_from(tokens.unwrap_or(0)).unwrap_or(u32::MAX)
+    }
+
+    /// Whether it holds this many tokens, at least one.
+    pub fn holds(&self, level: Level, tokens: u32) -> bool {
+        level.missing.saturating_add(self.worth(tokens)) <= self.room()
     }
 
     /// When it will be full after taking this many tokens, which it must hold.
@@ -121,8 +128,11 @@ impl Bucket {
 
     fn full_at(&self, missing: u128, now: u64) -> FullAt {
         let pace = u128::from(self.pace);
-        let nanos = missing.checked_div(pace).unwrap_or(missing);
-        let part = missing.checked_rem(pace).unwrap_or(0);
+        // As is most often so: a token takes a whole number of nanoseconds, and nothing need be divided.
+        let (nanos, part) = match pace {
+            1 => (missing, 0),
+            _ => (missing.checked_div(pace).unwrap_or(missing), missing.checked_rem(pace).unwrap_or(0)),
+        };
         FullAt {
             nanos: now.saturating_add(u64::try_from(nanos).unwrap_or(u64::MAX)),
             part: u32::try_from(part).unwrap_or(0),
@@ -166,7 +176,8 @@ mod tests {
     impl InUse {
         fn take(&mut self, tokens: u32, now: u64) -> bool {
             let level = self.0.level(self.1, now);
-            let passes = level.tokens >= tokens;
+            let passes = self.0.holds(level, tokens);
+            assert_eq!(passes, self.0.tokens(level) >= tokens);
             if passes {
                 self.1 = self.0.after_taking(level, tokens, now);
             } else if level.is_of_another_clock {
@@ -286,7 +297,7 @@ mod tests {
                     if passes {
                         passed.push((now, u64::from(cost)));
                     } else {
-                        let at = |when| shape.level(bucket.1, when).tokens >= cost;
+                        let at = |when| shape.holds(shape.level(bucket.1, when), cost);
                         prop_assert!(at(now + wait) && !at(now + wait - 1));
                     }
                 }
@@ -341,7 +352,7 @@ mod tests {
             let full = FullAt::default();
             let first = shape.after_taking(shape.level(full, START), first.min(shape.max_tokens), START);
             let level = shape.level(first, START);
-            let tokens = tokens.min(level.tokens);
+            let tokens = tokens.min(shape.tokens(level));
             let taken = shape.after_taking(level, tokens, START);
             let then = START + later;
             let back = shape.after_giving_back(shape.level(taken, then), tokens, then);

@@ -4,8 +4,6 @@
 //! 4), little-endian. A bucket without an entry is full. So an entry whose time is past says nothing, and is
 //! dropped where room is needed: limits that no configuration has any longer vanish by themselves.
 
-use std::fmt::Write as _;
-
 use crate::bucket::FullAt;
 
 /// The bytes of an entry.
@@ -34,12 +32,16 @@ pub(crate) enum Place {
 impl Place {
     /// The cell's name, written into `name`.
     pub(crate) fn name(self, name: &mut String) -> &str {
-        name.clear();
-        // Into a String, which cannot fail.
-        let _ = match self {
-            Self::Keyed(set) => write!(name, "foregate.local_rate_limit.k{set:x}"),
-            Self::Fixed(cell) => write!(name, "foregate.local_rate_limit.f{cell:x}"),
+        let (kind, number) = match self {
+            Self::Keyed(set) => ('k', set),
+            Self::Fixed(cell) => ('f', cell.into()),
         };
+        name.clear();
+        name.push_str("foregate.local_rate_limit.");
+        name.push(kind);
+        // By hand: what formatting machinery would take is more than all the rest of it.
+        let digits = (0..u32::BITS).step_by(4).rev().map(|shift| (number >> shift) & 0xf);
+        name.extend(digits.filter_map(|digit| char::from_digit(digit, 16)));
         name
     }
 
@@ -257,8 +259,8 @@ mod tests {
     #[test]
     fn names_are_short_and_different() {
         let mut name = String::new();
-        assert_eq!(Place::Keyed(255).name(&mut name), "foregate.local_rate_limit.kff");
-        assert_eq!(Place::FIRST.name(&mut name), "foregate.local_rate_limit.f0");
+        assert_eq!(Place::Keyed(0x12_34ff).name(&mut name), "foregate.local_rate_limit.k001234ff");
+        assert_eq!(Place::FIRST.name(&mut name), "foregate.local_rate_limit.f00000000");
         for key in 0..1000 {
             assert_ne!(Place::of_several(key), Place::FIRST);
         }

@@ -69,14 +69,37 @@ pub(crate) struct Standing {
 /// What came of it.
 #[derive(Debug, Default)]
 pub(crate) struct Settled {
-    /// How the buckets stand, in the order of the charges. If one refuses, nothing was taken from any.
-    pub(crate) standings: Few<Standing>,
+    /// Whether a bucket refused: then nothing was taken from any.
+    pub(crate) refused: bool,
+    /// The buckets as they were found, in the order of the charges.
+    asked: Few<Asked>,
     /// Races lost to other workers.
     pub(crate) lost: u32,
     /// Buckets forgotten for want of room.
     pub(crate) forgotten: u32,
     /// Tokens that could not be given back.
     pub(crate) tokens_lost: u32,
+}
+
+impl Settled {
+    /// How the buckets stand. Most requests need not know.
+    pub(crate) fn standings(&self, charges: &[Charge], now: u64) -> Few<Standing> {
+        let standing = |(charge, asked): (&Charge, &Asked)| {
+            let bucket = charge.bucket;
+            let all = asked.held.saturating_add(bucket.tokens(asked.level)).min(bucket.max_tokens());
+            let level = match self.refused || asked.taken == 0 {
+                true => asked.level,
+                false => bucket.level(bucket.after_taking(asked.level, asked.taken, now), now),
+            };
+            Standing {
+                refuses: asked.refuses,
+                tokens: if self.refused { all } else { all.saturating_sub(charge.cost) },
+                wait: bucket.wait(level, charge.cost.saturating_sub(asked.held)),
+                until_full: bucket.until_full(level),
+            }
+        };
+        charges.iter().zip(&self.asked).map(standing).collect()
+    }
 }
 
 /// Why nothing can be said.
@@ -123,9 +146,10 @@ pub(crate) fn take(
     worker: &Worker,
 ) -> Result<Settled, Undecided> {
     let mut taking =
-        Taking { charges, now, cells, worker, settled: Settled::default(), name: String::with_capacity(40) };
-    taking.run()?;
-    Ok(taking.settled)
+        Taking { charges, now, cells, worker, settled: Settled::default(), name: worker.name.take() };
+    let outcome = taking.run();
+    worker.name.replace(taking.name);
+    outcome.map(|()| taking.settled)
 }
 
 /// Whether two charges are in the same cell.
@@ -149,7 +173,7 @@ impl<C: Cells> Taking<'_, C> {
             }
             if asked.iter().any(|asked| asked.refuses) {
                 self.refuse(&asked, found);
-                return Ok(());
+                return Ok(self.settle(asked, true));
             }
             let mut done = 0_usize;
             let charges = self.charges;
@@ -172,16 +196,19 @@ impl<C: Cells> Taking<'_, C> {
                     }
                     if asked.iter().any(|asked| asked.refuses) {
                         self.undo(done, &asked);
-                        self.tell(&asked, true);
-                        return Ok(());
+                        return Ok(self.settle(asked, true));
                     }
                 }
                 done = end;
             }
             self.spend(&asked);
-            self.tell(&asked, false);
-            return Ok(());
+            return Ok(self.settle(asked, false));
         }
+    }
+
+    fn settle(&mut self, asked: Few<Asked>, refused: bool) {
+        self.settled.asked = asked;
+        self.settled.refused = refused;
     }
 
     fn is_held(&self, charge: &Charge) -> bool {
@@ -209,10 +236,16 @@ impl<C: Cells> Taking<'_, C> {
             return Asked { level, held, taken: 0, refuses: false };
         };
         let level = charge.bucket.level(entries.full_at(charge.key), self.now);
-        let refuses = level.tokens < needed;
-        let lease = if charge.lease > 0 && self.worker.may_hold(charge.key) { charge.lease } else { 0 };
-        let taken = if refuses { 0 } else { needed.max(lease).min(level.tokens) };
-        Asked { level, held, taken, refuses }
+        if !charge.bucket.holds(level, needed) {
+            return Asked { level, held, taken: 0, refuses: true };
+        }
+        let taken = match charge.lease {
+            lease if lease > needed && self.worker.may_hold(charge.key) => {
+                lease.min(charge.bucket.tokens(level))
+            }
+            _ => needed,
+        };
+        Asked { level, held, taken, refuses: false }
     }
 
     /// Writes what is left in the buckets of one cell, and says whether it was still as it was read.
@@ -265,7 +298,6 @@ impl<C: Cells> Taking<'_, C> {
                 let _ = self.put(first, entries, over);
             }
         }
-        self.tell(asked, true);
     }
 
     /// Gives back what the first charges took.
@@ -307,26 +339,6 @@ impl<C: Cells> Taking<'_, C> {
             let hold = Hold { tokens, since, full_at, place: charge.place, bucket: charge.bucket };
             self.worker.set_hold(charge.key, hold);
         }
-    }
-
-    /// Tells how the buckets stand.
-    fn tell(&mut self, asked: &[Asked], refused: bool) {
-        let now = self.now;
-        let standing = |(charge, asked): (&Charge, &Asked)| {
-            let bucket = charge.bucket;
-            let all = asked.held.saturating_add(asked.level.tokens).min(bucket.max_tokens());
-            let level = match refused || asked.taken == 0 {
-                true => asked.level,
-                false => bucket.level(bucket.after_taking(asked.level, asked.taken, now), now),
-            };
-            Standing {
-                refuses: asked.refuses,
-                tokens: if refused { all } else { all.saturating_sub(charge.cost) },
-                wait: bucket.wait(level, charge.cost.saturating_sub(asked.held)),
-                until_full: bucket.until_full(level),
-            }
-        };
-        self.settled.standings = self.charges.iter().zip(asked).map(standing).collect();
     }
 }
 

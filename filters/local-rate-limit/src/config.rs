@@ -69,6 +69,13 @@ pub(crate) struct Announce {
     pub(crate) ratelimit: bool,
 }
 
+impl Announce {
+    /// Whether clients are told anything.
+    pub(crate) fn is_anything(self) -> bool {
+        self.x_ratelimit || self.ratelimit
+    }
+}
+
 impl Config {
     /// Reads a configuration; see the README for its fields.
     ///

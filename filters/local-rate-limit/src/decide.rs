@@ -47,16 +47,22 @@ pub(crate) fn outcome(filter: &LocalRateLimit, head: &impl Head, host: &impl Hos
     };
     let mut effects = Effects::default();
     observe(&settled, &mut effects);
-    // Of several that refuse, the one that will be the last to pass it: who has waited for that passes.
-    let refusing = charges.iter().zip(&settled.standings).filter(|(_, standing)| standing.refuses);
-    let refusing = refusing.max_by_key(|(_, standing)| standing.wait.unwrap_or(u64::MAX));
-    let told = answer::standings(config, &charges, &settled.standings);
-    match refusing.and_then(|(charge, standing)| Some((config.limits.get(charge.limit)?, charge, standing))) {
-        None => {
-            effects.counters.add(Allowed::WithinLimits.counter());
+    if !settled.refused {
+        effects.counters.add(Allowed::WithinLimits.counter());
+        if config.announce.is_anything() {
+            let told = answer::standings(config, &charges, &settled.standings(&charges, now));
             effects.response = answer::on_response(told);
-            Outcome::Continue(effects)
         }
+        return Outcome::Continue(effects);
+    }
+    let standings = settled.standings(&charges, now);
+    // Of several that refuse, the one that will be the last to pass it: who has waited for that passes.
+    let refusing = charges.iter().zip(&standings).filter(|(_, standing)| standing.refuses);
+    let refusing = refusing.max_by_key(|(_, standing)| standing.wait.unwrap_or(u64::MAX));
+    let told = answer::standings(config, &charges, &standings);
+    match refusing.and_then(|(charge, standing)| Some((config.limits.get(charge.limit)?, charge, standing))) {
+        // Whoever refused is one of them.
+        None => unsettled(config, host, Undecided::HostFailed),
         Some((limit, charge, standing)) => {
             note_refusal(&limit.name, &mut effects);
             let allowed = match () {

@@ -16,6 +16,8 @@ const MOST_HOLDS: usize = 4096;
 pub(crate) struct Worker {
     cells: RefCell<BTreeMap<Place, Vec<u8>>>,
     holds: RefCell<BTreeMap<Key, Hold>>,
+    /// Room for the name of a cell, kept between requests.
+    pub(crate) name: RefCell<String>,
 }
 
 /// Tokens borrowed from a shared bucket and not spent yet.

@@ -56,12 +56,11 @@ fn charge(place: Place, key: u64, max_tokens: u32) -> Charge {
 
 fn tokens(cells: &CellMap, charge: &Charge) -> u32 {
     let probe = Charge { cost: 0, lease: 0, ..*charge };
-    take(&[probe], START, cells, &Worker::default()).unwrap().standings[0].tokens
+    take(&[probe], START, cells, &Worker::default()).unwrap().standings(&[probe], START)[0].tokens
 }
 
 fn passes(charges: &[Charge], cells: &impl Cells) -> bool {
-    let settled = take(charges, START, cells, &Worker::default()).unwrap();
-    settled.standings.iter().all(|standing| !standing.refuses)
+    !take(charges, START, cells, &Worker::default()).unwrap().refused
 }
 
 #[test]
@@ -93,7 +92,7 @@ fn of_two_takers_of_the_last_token_one_gets_it() {
         let contended = Contended::new(&cells, vec![Box::new(other)]);
         let settled = take(&[one], START, &contended, &Worker::default()).unwrap();
         assert!(other_passed.get());
-        assert!(settled.standings[0].refuses);
+        assert!(settled.refused);
         assert_eq!(settled.lost, 1);
     }
 }
@@ -117,7 +116,8 @@ fn what_a_second_cell_refuses_is_given_back_to_the_first() {
     let others: Vec<Box<dyn Fn()>> = vec![Box::new(|| assert!(passes(&[all], &cells))), Box::new(|| ())];
     let contended = Contended::new(&cells, others);
     let settled = take(&[keyed, all], START, &contended, &Worker::default()).unwrap();
-    assert!(!settled.standings[0].refuses && settled.standings[1].refuses);
+    let standings = settled.standings(&[keyed, all], START);
+    assert!(settled.refused && !standings[0].refuses && standings[1].refuses);
     assert_eq!((settled.lost, settled.tokens_lost), (1, 0));
     assert_eq!((tokens(&cells, &keyed), tokens(&cells, &all)), (10, 0));
 }
@@ -204,7 +204,7 @@ proptest! {
             let worker = &workers[number];
             let wanted = Charge { cost: cost.min(size), lease: lease.min(size), ..one };
             let settled = take(&[wanted], now, &cells, worker).unwrap();
-            if !settled.standings[0].refuses {
+            if !settled.refused {
                 spent += wanted.cost;
             }
             if tick {
@@ -213,9 +213,9 @@ proptest! {
                 give_back_old(now, &cells, worker);
             }
             let held: u32 = workers.iter().filter_map(|worker| worker.hold(one.key)).map(|hold| hold.tokens).sum();
-            let left = take(&[Charge { cost: 0, ..one }], START, &cells, &Worker::default()).unwrap();
+            let left = tokens(&cells, &one);
             prop_assert!(held <= 3 * lease.max(3));
-            prop_assert_eq!(left.standings[0].tokens + held + spent, size);
+            prop_assert_eq!(left + held + spent, size);
         }
     }
 }

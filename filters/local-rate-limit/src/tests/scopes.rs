@@ -125,7 +125,7 @@ fn a_lease_spares_the_shared_cell() {
     let world = World::new();
     let worker = world.worker(&json!({"rate": "1000/h", "lease": 100}));
     let asking = Asking(&world, &worker);
-    let version = || world.cells.shared("foregate.local_rate_limit.f0").unwrap().unwrap().version;
+    let version = || world.cells.shared("foregate.local_rate_limit.f00000000").unwrap().unwrap().version;
     assert!(asking.passes(&get("/")));
     let first = version();
     assert_eq!(asking.count(&get("/"), 99), 99);
