@@ -25,6 +25,7 @@ mod fact;
 mod filter;
 mod head;
 mod header;
+mod host_map;
 pub mod json;
 pub mod matcher;
 pub mod parts;
@@ -42,5 +43,6 @@ pub use filter::{
 };
 pub use head::{Head, HeadMap};
 pub use header::{HeaderName, HeaderValue, InvalidHeader, is_token_byte};
+pub use host_map::HostMap;
 pub use reply::{GrpcStatus, LocalReply, Protocol};
 pub use text::Text;

@@ -136,13 +136,13 @@ mod tests {
     use filter_api::HeadMap;
 
     use super::*;
-    use crate::tests::World;
+    use crate::tests::new_world;
 
     fn shown(origin: &Origin, forwarded: &[&str]) -> String {
         let head = forwarded.iter().fold(HeadMap::get("/"), |head, line| head.with("x-forwarded-for", line));
-        let world = World::new();
-        world.peer("192.0.2.9:4711");
-        match origin.client(&head, &world.asked()) {
+        let world = new_world();
+        "192.0.2.9:4711".clone_into(&mut world.source_address.borrow_mut());
+        match origin.client(&head, &world) {
             Some(Client::Address(address)) => address.to_string(),
             other => format!("{other:?}"),
         }

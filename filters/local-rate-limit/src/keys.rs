@@ -7,6 +7,7 @@ use std::hash::{DefaultHasher, Hasher};
 use filter_api::matcher::{PathView, without_port};
 use filter_api::parts::{cookies, form_decoded, parameters, unquoted};
 use filter_api::{Attribute, ClaimText, Facts, Head, HeaderName, Host};
+use smallvec::SmallVec;
 
 use crate::client::{Client, Mask, Origin};
 
@@ -96,61 +97,83 @@ impl<'r, H: Head, T: Host> Asked<'r, H, T> {
     /// the limit is for.
     pub(crate) fn with_value<R>(&self, entry: &Entry, take: impl FnOnce(&[u8]) -> R) -> Option<R> {
         let value = self.value(&entry.source);
-        let value = value.as_deref().or(entry.default.as_deref())?;
+        let value = value.as_ref().map(Part::bytes).or(entry.default.as_deref())?;
         let wanted = entry.values.is_empty() || entry.values.iter().any(|own| own == value);
         wanted.then(|| take(value))
     }
 
-    fn value<'s>(&'s self, source: &'s Source) -> Option<Cow<'s, [u8]>> {
-        match source {
-            Source::Header(name) => joined(self.head.get_all(name.as_str())),
-            Source::Path => Some(Cow::Borrowed(self.path().normal())),
-            Source::Method => Some(Cow::Borrowed(self.head.method())),
-            Source::Host => Some(host_of(self.head.authority())),
-            Source::ClientAddress(origin, mask) => {
-                Some(Cow::Owned(self.client(origin)?.key(*mask).into_vec()))
-            }
+    fn value<'s>(&'s self, source: &'s Source) -> Option<Part<'s>> {
+        Some(match source {
+            Source::Header(name) => joined(self.head.get_all(name.as_str()))?,
+            Source::Path => Part::Borrowed(self.path().normal()),
+            Source::Method => Part::Borrowed(self.head.method()),
+            Source::Host => host_of(self.head.authority()),
+            Source::ClientAddress(origin, mask) => Part::Own(self.client(origin)?.key(*mask)),
             Source::JwtClaim { claim, property } => {
                 let said = self.facts.claims().find_map(|(_, claims)| claim.value(claims.as_object()?)?.ok());
                 match said {
-                    Some(value) => Some(Cow::Owned(value.as_bytes().to_vec())),
-                    None => self.host.attribute(Attribute::Property(property)).map(Cow::Owned),
+                    Some(value) => Part::Own(SmallVec::from_slice(value.as_bytes())),
+                    None => Part::Own(self.host.attribute(Attribute::Property(property))?.into()),
                 }
             }
             Source::Cookie(name) => {
                 let mut all = self.head.get_all("cookie").flat_map(cookies);
                 let (_, value) = all.find(|(own, _)| *own == name.as_bytes())?;
-                Some(Cow::Borrowed(unquoted(value)))
+                Part::Borrowed(unquoted(value))
             }
             Source::Query(name) => {
                 let mut all = parameters(self.head.path());
                 let (_, value) = all.find(|(own, _)| form_decoded(own).as_ref() == name.as_bytes())?;
-                Some(form_decoded(value))
+                form_decoded(value).into()
             }
-            Source::Constant => Some(Cow::Borrowed(b"")),
+            Source::Constant => Part::Borrowed(b""),
+        })
+    }
+}
+
+/// A value of a request: of its headers, or made of something else.
+enum Part<'a> {
+    Borrowed(&'a [u8]),
+    Own(SmallVec<[u8; 32]>),
+}
+
+impl Part<'_> {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Borrowed(bytes) => bytes,
+            Self::Own(bytes) => bytes,
         }
     }
 }
 
-fn joined<'h>(mut lines: impl Iterator<Item = &'h [u8]>) -> Option<Cow<'h, [u8]>> {
+impl<'a> From<Cow<'a, [u8]>> for Part<'a> {
+    fn from(bytes: Cow<'a, [u8]>) -> Self {
+        match bytes {
+            Cow::Borrowed(bytes) => Self::Borrowed(bytes),
+            Cow::Owned(bytes) => Self::Own(bytes.into()),
+        }
+    }
+}
+
+fn joined<'h>(mut lines: impl Iterator<Item = &'h [u8]>) -> Option<Part<'h>> {
     let first = lines.next()?;
-    let Some(second) = lines.next() else { return Some(Cow::Borrowed(first)) };
-    let mut all = first.to_vec();
+    let Some(second) = lines.next() else { return Some(Part::Borrowed(first)) };
+    let mut all = SmallVec::from_slice(first);
     for line in std::iter::once(second).chain(lines) {
         all.push(b',');
         all.extend_from_slice(line);
     }
-    Some(Cow::Owned(all))
+    Some(Part::Own(all))
 }
 
 /// The host of an authority as hosts are compared.
-fn host_of(authority: &[u8]) -> Cow<'_, [u8]> {
+fn host_of(authority: &[u8]) -> Part<'_> {
     let host = without_port(authority);
     let host = host.strip_suffix(b".").unwrap_or(host);
     if host.iter().any(u8::is_ascii_uppercase) {
-        Cow::Owned(host.to_ascii_lowercase())
+        Part::Own(host.iter().map(u8::to_ascii_lowercase).collect())
     } else {
-        Cow::Borrowed(host)
+        Part::Borrowed(host)
     }
 }
 

@@ -7,8 +7,8 @@ use std::sync::Arc;
 /// How many of ten requests by turns of these two pass, where each bucket holds two tokens: 2 if they share
 /// one, 4 if each has its own, 10 if the limit is not for them.
 fn of_two(entries: Value, one: &HeadMap, other: &HeadMap) -> usize {
-    let world = World::new();
-    let worker = world.worker(&json!({ "descriptors": [{ "entries": entries, "rate": "2/h" }] }));
+    let world = new_world();
+    let worker = start_worker(&world, &json!({ "descriptors": [{ "entries": entries, "rate": "2/h" }] }));
     let asking = Asking(&world, &worker);
     (0..5).map(|_| asking.count(one, 1) + asking.count(other, 1)).sum()
 }
@@ -85,19 +85,22 @@ fn clients_are_told_apart_by_their_networks() {
         let entries = json!([{ "client_address": settings }]);
         assert_eq!(of_two(entries, &from(one), &from(other)), expected, "{settings} {one} {other}");
     }
-    let world = World::new();
-    let worker = world.worker(&json!({
-        "client_address": {"trusted_hops": 1}, "descriptors": [{"entries": ["client_address"], "rate": "2/h"}],
-    }));
+    let world = new_world();
+    let worker = start_worker(
+        &world,
+        &json!({
+            "client_address": {"trusted_hops": 1}, "descriptors": [{"entries": ["client_address"], "rate": "2/h"}],
+        }),
+    );
     let asking = Asking(&world, &worker);
     assert_eq!(asking.count(&from("192.0.2.1"), 5) + asking.count(&from("192.0.2.2"), 5), 4);
 }
 
 #[test]
 fn a_claim_is_taken_from_who_verified_it_and_never_from_the_client() {
-    let world = World::new();
+    let world = new_world();
     let config = json!({"descriptors": [{"entries": [{"jwt_claim": "sub"}], "rate": "1/h"}]});
-    let worker = world.worker(&config);
+    let worker = start_worker(&world, &config);
     let asking = Asking(&world, &worker);
     let forged = get("/").with("foregate.jwt.sub", "a").with("authorization", "Bearer e30.eyJzdWIiOiJhIn0.");
     assert_eq!(asking.count(&forged, 5), 5);
@@ -112,22 +115,25 @@ fn a_claim_is_taken_from_who_verified_it_and_never_from_the_client() {
     world.properties.borrow_mut().clear();
     for (sub, passes) in [("alice", false), ("carol", true), ("carol", false)] {
         let facts = Facts([claims(sub)].into_iter().collect());
-        let outcome = worker.on_request(&get("/"), &world.asked(), &facts);
+        let outcome = worker.on_request(&get("/"), &world, &facts);
         assert_eq!(matches!(outcome, Outcome::Continue(_)), passes, "{sub}");
     }
 }
 
 #[test]
 fn some_values_have_buckets_of_another_shape() {
-    let world = World::new();
-    let worker = world.worker(&json!({"descriptors": [{
-        "name": "per-key",
-        "entries": ["method", {
-            "header": "x-key",
-            "overrides": [{"value": "gold", "rate": "5/h"}, {"value": ["tin", "lead"], "rate": "1/h"}],
-        }],
-        "rate": "2/h",
-    }]}));
+    let world = new_world();
+    let worker = start_worker(
+        &world,
+        &json!({"descriptors": [{
+            "name": "per-key",
+            "entries": ["method", {
+                "header": "x-key",
+                "overrides": [{"value": "gold", "rate": "5/h"}, {"value": ["tin", "lead"], "rate": "1/h"}],
+            }],
+            "rate": "2/h",
+        }]}),
+    );
     let asking = Asking(&world, &worker);
     let count = |key: &str| asking.count(&get("/").with("x-key", key), 10);
     assert_eq!(["gold", "tin", "lead", "other", "another"].map(count), [5, 1, 1, 2, 2]);
@@ -137,9 +143,9 @@ fn some_values_have_buckets_of_another_shape() {
 
 #[test]
 fn a_limit_is_for_what_it_matches_however_its_path_is_read() {
-    let world = World::new();
+    let world = new_world();
     let config = json!({"descriptors": [{"name": "login", "match": {"prefix": "/login"}, "rate": "3/h"}]});
-    let worker = world.worker(&config);
+    let worker = start_worker(&world, &config);
     let asking = Asking(&world, &worker);
     assert_eq!(asking.count(&get("/other"), 9), 9);
     assert!(
@@ -154,11 +160,14 @@ fn a_limit_is_for_what_it_matches_however_its_path_is_read() {
 
 #[test]
 fn all_are_charged_or_none() {
-    let world = World::new();
-    let worker = world.worker(&json!({
-        "rate": "10/h",
-        "descriptors": [{"name": "per-key", "entries": [{"header": "x-key"}], "rate": "3/h"}],
-    }));
+    let world = new_world();
+    let worker = start_worker(
+        &world,
+        &json!({
+            "rate": "10/h",
+            "descriptors": [{"name": "per-key", "entries": [{"header": "x-key"}], "rate": "3/h"}],
+        }),
+    );
     let asking = Asking(&world, &worker);
     let by = |key: &str| get("/").with("x-key", key);
     assert_eq!(asking.count(&by("a"), 9), 3);
@@ -175,7 +184,7 @@ fn all_are_charged_or_none() {
 
 #[test]
 fn the_default_bucket_can_be_for_the_rest_alone() {
-    let world = World::new();
+    let world = new_world();
     let config = |always: bool| {
         json!({
             "always_consume_default_token_bucket": always,
@@ -183,7 +192,7 @@ fn the_default_bucket_can_be_for_the_rest_alone() {
             "descriptors": [{"entries": [{"header": "x-key"}], "rate": "3/h"}],
         })
     };
-    let worker = world.worker(&config(false));
+    let worker = start_worker(&world, &config(false));
     let asking = Asking(&world, &worker);
     let by_key = get("/").with("x-key", "a");
     assert_eq!((asking.count(&by_key, 9), asking.count(&get("/"), 9)), (3, 1));
@@ -197,11 +206,14 @@ fn the_default_bucket_can_be_for_the_rest_alone() {
 
 #[test]
 fn keys_beyond_the_room_push_out_the_one_that_owes_the_least() {
-    let world = World::new();
-    let worker = world.worker(&json!({
-        "max_dynamic_descriptors": 2,
-        "descriptors": [{"entries": [{"header": "x-key"}], "rate": "2/m"}],
-    }));
+    let world = new_world();
+    let worker = start_worker(
+        &world,
+        &json!({
+            "max_dynamic_descriptors": 2,
+            "descriptors": [{"entries": [{"header": "x-key"}], "rate": "2/m"}],
+        }),
+    );
     let asking = Asking(&world, &worker);
     let by = |key: &str| get("/").with("x-key", key);
     assert_eq!(asking.count(&by("a"), 9), 2);
@@ -220,14 +232,17 @@ fn keys_beyond_the_room_push_out_the_one_that_owes_the_least() {
 
 #[test]
 fn a_flood_of_keys_does_not_grow_what_is_kept() {
-    let world = World::new();
-    let worker = world.worker(&json!({
-        "max_dynamic_descriptors": 1000,
-        "rate": "1000000/s",
-        "descriptors": [{"entries": [{"header": "x-key"}], "rate": "1/h"}],
-    }));
+    let world = new_world();
+    let worker = start_worker(
+        &world,
+        &json!({
+            "max_dynamic_descriptors": 1000,
+            "rate": "1000000/s",
+            "descriptors": [{"entries": [{"header": "x-key"}], "rate": "1/h"}],
+        }),
+    );
     let asking = Asking(&world, &worker);
-    for key in 0..100_000 {
+    for key in 0..30_000 {
         asking.ask(&get("/").with("x-key", key.to_string()));
     }
     let (cells, bytes) = world.cells.size();
@@ -238,14 +253,17 @@ fn a_flood_of_keys_does_not_grow_what_is_kept() {
 
 #[test]
 fn nor_does_one_of_keys_with_another_shape() {
-    let world = World::new();
-    let worker = world.worker(&json!({
-        "max_dynamic_descriptors": 100,
-        "descriptors": [{
-            "entries": [{"header": "x-key"}, {"header": "x-plan", "overrides": [{"value": "gold", "rate": "2/h"}]}],
-            "rate": "1/h",
-        }],
-    }));
+    let world = new_world();
+    let worker = start_worker(
+        &world,
+        &json!({
+            "max_dynamic_descriptors": 100,
+            "descriptors": [{
+                "entries": [{"header": "x-key"}, {"header": "x-plan", "overrides": [{"value": "gold", "rate": "2/h"}]}],
+                "rate": "1/h",
+            }],
+        }),
+    );
     let asking = Asking(&world, &worker);
     for key in 0..10_000 {
         let plan = if key % 2 == 0 { "gold" } else { "tin" };

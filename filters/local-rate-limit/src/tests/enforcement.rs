@@ -3,9 +3,9 @@
 use super::*;
 use filter_api::{Fact, GrpcStatus};
 
-fn over(config: &Value) -> (World, LocalRateLimit) {
-    let world = World::new();
-    let worker = world.worker(config);
+fn over(config: &Value) -> (HostMap, LocalRateLimit) {
+    let world = new_world();
+    let worker = start_worker(&world, config);
     Asking(&world, &worker).count(&get("/"), 100);
     (world, worker)
 }
@@ -36,12 +36,15 @@ fn a_refusal_names_the_limit_and_the_time() {
 
 #[test]
 fn of_several_that_refuse_the_longest_wait_counts() {
-    let world = World::new();
-    let worker = world.worker(&json!({
-        "rate": "1/s",
-        "descriptors": [{"name": "hourly", "match": {}, "rate": "1/h"}, {"name": "never", "match": {"path": "/no"},
-            "token_bucket": {"max_tokens": 0, "fill_interval": "1s"}}],
-    }));
+    let world = new_world();
+    let worker = start_worker(
+        &world,
+        &json!({
+            "rate": "1/s",
+            "descriptors": [{"name": "hourly", "match": {}, "rate": "1/h"}, {"name": "never", "match": {"path": "/no"},
+                "token_bucket": {"max_tokens": 0, "fill_interval": "1s"}}],
+        }),
+    );
     let asking = Asking(&world, &worker);
     assert!(asking.passes(&get("/")));
     let reply = asking.refusal(&get("/"));
@@ -73,13 +76,16 @@ fn the_answer_is_as_configured() {
 
 #[test]
 fn headers_tell_how_limits_stand_on_every_response() {
-    let world = World::new();
-    let worker = world.worker(&json!({
-        "rate": "100/10s",
-        "enable_x_ratelimit_headers": "DRAFT_VERSION_03",
-        "enable_ratelimit_headers": true,
-        "descriptors": [{"name": "per-key", "entries": [{"header": "x-key"}], "rate": "2/m"}],
-    }));
+    let world = new_world();
+    let worker = start_worker(
+        &world,
+        &json!({
+            "rate": "100/10s",
+            "enable_x_ratelimit_headers": "DRAFT_VERSION_03",
+            "enable_ratelimit_headers": true,
+            "descriptors": [{"name": "per-key", "entries": [{"header": "x-key"}], "rate": "2/m"}],
+        }),
+    );
     let asking = Asking(&world, &worker);
     let told = |lines: Vec<(String, String)>| -> BTreeMap<String, String> {
         let count = lines.len();
@@ -159,15 +165,15 @@ fn shadow_and_samples_let_pass_and_tell() {
 
 #[test]
 fn what_is_not_enabled_is_not_counted() {
-    let world = World::new();
-    let worker = world.worker(&json!({"rate": "1/m", "filter_enabled": 0}));
+    let world = new_world();
+    let worker = start_worker(&world, &json!({"rate": "1/m", "filter_enabled": 0}));
     let outcome = Asking(&world, &worker).ask(&get("/"));
     assert_eq!(counted(&outcome, &worker), ["allowed.reason.not_enabled"]);
     let half =
         json!({"rate": "1/h", "burst": 100_000, "filter_enabled": {"default_value": {"numerator": 50}}});
-    let worker = world.worker(&half);
+    let worker = start_worker(&world, &half);
     let enabled = (0..10_000).filter(|_| {
-        world.moment();
+        world.throw();
         counted(&Asking(&world, &worker).ask(&get("/")), &worker) == ["allowed.reason.within_limits"]
     });
     assert!((4800..5200).contains(&enabled.count()));
@@ -175,12 +181,15 @@ fn what_is_not_enabled_is_not_counted() {
 
 #[test]
 fn who_is_exempt_takes_no_token() {
-    let world = World::new();
-    let worker = world.worker(&json!({
-        "rate": "1/h",
-        "client_address": {"trusted_hops": 0},
-        "exempt": {"match": [{"path": "/health"}, {"headers": [{"name": "x-internal"}]}], "cidrs": ["10.0.0.0/8", "::1"]},
-    }));
+    let world = new_world();
+    let worker = start_worker(
+        &world,
+        &json!({
+            "rate": "1/h",
+            "client_address": {"trusted_hops": 0},
+            "exempt": {"match": [{"path": "/health"}, {"headers": [{"name": "x-internal"}]}], "cidrs": ["10.0.0.0/8", "::1"]},
+        }),
+    );
     let asking = Asking(&world, &worker);
     let from = |address: &str| get("/").with("x-forwarded-for", address);
     for head in [get("/health?x"), get("/").with("x-internal", "1"), from("10.1.2.3"), from("::1")] {
@@ -201,14 +210,14 @@ fn who_is_exempt_takes_no_token() {
 
 #[test]
 fn a_request_may_cost_several_tokens() {
-    let world = World::new();
+    let world = new_world();
     let cost = |cost: Value| json!({"rate": "10/h", "cost": cost});
     let by = |worker: &LocalRateLimit, head: &HeadMap| Asking(&world, worker).count(head, 20);
-    assert_eq!(by(&world.worker(&cost(json!(3))), &get("/")), 3);
+    assert_eq!(by(&start_worker(&world, &cost(json!(3))), &get("/")), 3);
     let with = |value: &str| get("/").with("x-cost", value);
     let fresh = |value: &HeadMap| {
-        let world = World::new();
-        let worker = world.worker(&cost(json!({"header": "x-cost", "max": 8})));
+        let world = new_world();
+        let worker = start_worker(&world, &cost(json!({"header": "x-cost", "max": 8})));
         Asking(&world, &worker).count(value, 20)
     };
     let rows = [
@@ -227,8 +236,8 @@ fn a_request_may_cost_several_tokens() {
     assert_eq!(fresh(&get("/")), 10);
     assert_eq!(fresh(&with("5").with("x-cost", "1")), 10);
     // More than the bucket holds is all that it holds.
-    let world = World::new();
-    let worker = world.worker(&json!({"rate": "10/h", "cost": {"header": "x-cost"}}));
+    let world = new_world();
+    let worker = start_worker(&world, &json!({"rate": "10/h", "cost": {"header": "x-cost"}}));
     assert_eq!(Asking(&world, &worker).count(&with("500"), 20), 1);
     let reply = Asking(&world, &worker).refusal(&with("500"));
     assert_eq!(header(&reply, "retry-after").unwrap(), "3600");
@@ -237,11 +246,11 @@ fn a_request_may_cost_several_tokens() {
 #[test]
 fn a_host_that_does_not_share_lets_all_pass_and_says_so() {
     let (world, worker) = over(&json!({"rate": "1/h"}));
-    world.forbidden.set(true);
+    world.forbids_sharing.set(true);
     let outcome = Asking(&world, &worker).ask(&get("/"));
     assert_eq!(counted(&outcome, &worker), ["allowed.reason.host_failure"]);
     assert_eq!(outcome.effects().log.as_ref().unwrap().level, Level::Error);
-    world.forbidden.set(false);
+    world.forbids_sharing.set(false);
     world.now.set(u64::MAX);
     let outcome = Asking(&world, &worker).ask(&get("/"));
     assert_eq!(counted(&outcome, &worker), ["allowed.reason.host_failure"]);

@@ -10,8 +10,8 @@ fn workers_share_a_bucket_unless_told_otherwise() {
             json!({"scope": scope, "descriptors": [{"entries": ["client_address"], "rate": "10/h"}]}),
             json!({"descriptors": [{"scope": scope, "entries": ["client_address"], "rate": "10/h"}]}),
         ] {
-            let world = World::new();
-            let workers = [(); 3].map(|()| world.worker(&config));
+            let world = new_world();
+            let workers = [(); 3].map(|()| start_worker(&world, &config));
             let passed: usize =
                 (0..20).flat_map(|_| &workers).map(|worker| Asking(&world, worker).count(&get("/"), 1)).sum();
             assert_eq!(passed, expected, "{config}");
@@ -21,12 +21,12 @@ fn workers_share_a_bucket_unless_told_otherwise() {
 
 #[test]
 fn each_connection_can_have_its_own() {
-    let world = World::new();
+    let world = new_world();
     for config in [
         json!({"scope": "connection", "rate": "10/h"}),
         json!({"local_rate_limit_per_downstream_connection": true, "rate": "10/h"}),
     ] {
-        let worker = world.worker(&config);
+        let worker = start_worker(&world, &config);
         let asking = Asking(&world, &worker);
         for connection in 1..4 {
             world.connection.set(connection);
@@ -46,7 +46,7 @@ fn a_new_configuration_keeps_what_it_does_not_change() {
         })
     };
     for scope in ["process", "worker"] {
-        let world = World::new();
+        let world = new_world();
         let ask = |mut config: Value, head: &HeadMap| {
             config["scope"] = scope.into();
             // Of this worker, as after a change of configuration.
@@ -73,10 +73,10 @@ fn a_new_configuration_keeps_what_it_does_not_change() {
 
 #[test]
 fn what_is_removed_is_forgotten() {
-    let world = World::new();
+    let world = new_world();
     for number in 0..1000 {
         let config = json!({"descriptors": [{"name": format!("n{number}"), "match": {}, "rate": "10/s"}]});
-        assert_eq!(Asking(&world, &world.worker(&config)).count(&get("/"), 9), 9);
+        assert_eq!(Asking(&world, &start_worker(&world, &config)).count(&get("/"), 9), 9);
         world.wait(SECOND);
     }
     let (cells, bytes) = world.cells.size();
@@ -87,9 +87,9 @@ fn what_is_removed_is_forgotten() {
 fn a_lease_is_exact_to_its_bound() {
     const WORKERS: usize = 3;
     const LEASE: usize = 10;
-    let world = World::new();
+    let world = new_world();
     let config = json!({"rate": "100/h", "lease": LEASE});
-    let workers = [(); WORKERS].map(|()| world.worker(&config));
+    let workers = [(); WORKERS].map(|()| start_worker(&world, &config));
     let count = |worker: &LocalRateLimit, times| Asking(&world, worker).count(&get("/"), times);
     // Two take one each, and so hold the rest of what they borrowed.
     assert_eq!((count(&workers[1], 1), count(&workers[2], 1)), (1, 1));
@@ -122,8 +122,8 @@ fn a_lease_of_all_limits_is_not_for_those_that_are_smaller() {
 
 #[test]
 fn a_lease_spares_the_shared_cell() {
-    let world = World::new();
-    let worker = world.worker(&json!({"rate": "1000/h", "lease": 100}));
+    let world = new_world();
+    let worker = start_worker(&world, &json!({"rate": "1000/h", "lease": 100}));
     let asking = Asking(&world, &worker);
     let version = || world.cells.shared("foregate.local_rate_limit.f00000000").unwrap().unwrap().version;
     assert!(asking.passes(&get("/")));
@@ -134,7 +134,7 @@ fn a_lease_spares_the_shared_cell() {
     assert_ne!(version(), first);
     // Held back in the bucket or here, they are all the same to who asks how many are left.
     let config = json!({"rate": "1000/h", "lease": 100, "enable_x_ratelimit_headers": "DRAFT_VERSION_03"});
-    let worker = world.worker(&config);
+    let worker = start_worker(&world, &config);
     let left = |outcome: Outcome| match &outcome.effects().response[1] {
         HeaderOp::Set(_, value) => String::from_utf8(value.as_bytes().to_vec()).unwrap(),
         other => panic!("{other:?}"),
@@ -145,7 +145,7 @@ fn a_lease_spares_the_shared_cell() {
 
 #[test]
 fn what_a_lease_has_of_a_bucket_is_not_what_another_shape_has() {
-    let world = World::new();
+    let world = new_world();
     let filter_of = |rate: &str| {
         let filter = filter(&json!({"rate": rate, "lease": 5}));
         filter.on_start(&world);
