@@ -173,7 +173,8 @@ impl<C: Cells> Taking<'_, C> {
             }
             if asked.iter().any(|asked| asked.refuses) {
                 self.refuse(&asked, found);
-                return Ok(self.settle(asked, true));
+                self.settle(asked, true);
+                return Ok(());
             }
             let mut done = 0_usize;
             let charges = self.charges;
@@ -196,13 +197,15 @@ impl<C: Cells> Taking<'_, C> {
                     }
                     if asked.iter().any(|asked| asked.refuses) {
                         self.undo(done, &asked);
-                        return Ok(self.settle(asked, true));
+                        self.settle(asked, true);
+                        return Ok(());
                     }
                 }
                 done = end;
             }
             self.spend(&asked);
-            return Ok(self.settle(asked, false));
+            self.settle(asked, false);
+            return Ok(());
         }
     }
 
