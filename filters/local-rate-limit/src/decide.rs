@@ -184,7 +184,7 @@ fn charge_of<H: Head, T: Host>(
             }
             let hash = hash.of_limit(bucket.1);
             match limit.kind {
-                Kind::Keyed(table) if bucket.2.is_none() || limit.scope == Scope::Connection => {
+                Kind::Keyed(table) if bucket.2.is_none() || !limit.specials_are_counted() => {
                     (table.place(hash), hash, table.room())
                 }
                 _ => (Place::of_several(hash), hash, Room::ForAll),

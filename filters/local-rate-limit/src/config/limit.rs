@@ -151,6 +151,13 @@ impl Limit {
         self.specials.iter().enumerate().find(|(_, special)| is_for(special))
     }
 
+    /// Whether the configuration says how many buckets of another shape there are: not where each connection has its
+    /// own, or each client.
+    pub(crate) fn specials_are_counted(&self) -> bool {
+        let by_client = |entry: &Entry| matches!(entry.source, Source::ClientAddress(..));
+        self.scope != Scope::Connection && !self.entries.iter().any(by_client)
+    }
+
     /// The limit for every request, if the root has a bucket.
     pub(super) fn read_default(name: &str, root: &Object<'_>, usual: &Usual) -> Option<Self> {
         let bucket = if bucket::is_given(root) { bucket::read(root) } else { None };

@@ -231,3 +231,26 @@ fn a_flood_of_keys_does_not_grow_what_is_kept() {
     // The bucket of all is none of those that can be forgotten.
     assert!(bytes > 1000 * 20);
 }
+
+#[test]
+fn a_flood_of_clients_does_not_grow_what_is_kept_of_certain_values() {
+    let world = World::new();
+    let worker = world.worker(&json!({
+        "max_dynamic_descriptors": 100,
+        "client_address": {"trusted_hops": 0},
+        "descriptors": [{
+            "entries": [{"header": "x-plan"}, "client_address"],
+            "rate": "1/h",
+            "overrides": [{"value": "gold", "rate": "2/h"}],
+        }],
+    }));
+    let asking = Asking(&world, &worker);
+    let gold = |client: u32| {
+        let address = std::net::Ipv4Addr::from(client);
+        get("/").with("x-plan", "gold").with("x-forwarded-for", address.to_string())
+    };
+    assert_eq!(asking.count(&gold(1), 9), 2);
+    (2..5000).for_each(|client| drop(asking.ask(&gold(client))));
+    let (cells, bytes) = world.cells.size();
+    assert!(cells <= 8 && bytes <= 16 + 7 * 40 * cell::ENTRY, "{cells} cells, {bytes} bytes");
+}
