@@ -93,7 +93,8 @@ impl Bucket {
         let room = self.room();
         let slack = u128::from(CLOCK_SLACK).saturating_mul(u128::from(self.pace));
         let is_of_another_clock = missing > room.saturating_add(slack);
-        let missing = missing.min(room);
+        // By a clock that was put back a little more is missing than it can hold, and that takes its time too.
+        let missing = if is_of_another_clock { room } else { missing };
         let tokens = room.saturating_sub(missing).checked_div(u128::from(self.price)).unwrap_or(0);
         Level { tokens: u32::try_from(tokens).unwrap_or(u32::MAX), missing, is_of_another_clock }
     }

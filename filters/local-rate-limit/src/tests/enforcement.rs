@@ -35,6 +35,15 @@ fn a_refusal_names_the_limit_and_the_time() {
 }
 
 #[test]
+fn the_time_is_right_though_the_clock_was_put_back_a_little() {
+    let (world, worker) = over(&json!({"rate": "10/m"}));
+    world.now.set(START - SECOND / 2);
+    assert_eq!(header(&Asking(&world, &worker).refusal(&get("/")), "retry-after").unwrap(), "7");
+    world.wait(7 * SECOND);
+    assert!(Asking(&world, &worker).passes(&get("/")));
+}
+
+#[test]
 fn of_several_that_refuse_the_longest_wait_counts() {
     let world = World::new();
     let worker = world.worker(&json!({
