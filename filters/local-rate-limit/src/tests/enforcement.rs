@@ -315,6 +315,13 @@ fn what_limits_nothing_is_an_error() {
         first(json!({"token_bucket": {"max_tokens": 10, "tokens_per_fill": 10}})),
         "token_bucket: `fill_interval` is missing"
     );
+    // Its emptiness could not be noted: it would seem to have tokens whatever was taken.
+    for config in [
+        json!({"rate": "1/d", "burst": 200_000}),
+        json!({"token_bucket": {"max_tokens": 101, "tokens_per_fill": 1, "fill_interval": "31622400s"}}),
+    ] {
+        assert!(first(config.clone()).contains("takes more than 100 years to fill"), "{config}");
+    }
     let twice = json!({"descriptors": [{"rate": "1/s", "match": {}, "name": "a"}, {"rate": "1/s", "match": {}, "name": "a"}]});
     assert_eq!(
         first(twice),
