@@ -55,8 +55,7 @@ impl World {
 
     /// A worker with this configuration.
     fn worker(&self, config: &Value) -> LocalRateLimit {
-        let mut filter = filter(config);
-        filter.worker = Rc::default();
+        let filter = filter(config).on_its_own_worker();
         filter.on_start(self);
         filter
     }
