@@ -2,7 +2,7 @@
 //!
 //! The same bodies run in three places: under libFuzzer (`cargo xtask fuzz`), over the seeds and some
 //! thousands of mutations of them in every `cargo test` (`tests/bounded.rs`), and over structured inputs
-//! of proptest (`tests/properties.rs`). An input that broke a law runs by itself with
+//! of proptest (`tests/properties`). An input that broke a law runs by itself with
 //! `cargo run --package fuzz-targets -- TARGET FILE`.
 //!
 //! To add a target: a body here, a line in [`TARGETS`], a driver in `libfuzzer/fuzz_targets`, seeds in
@@ -11,10 +11,8 @@
 // All of this is test code: a broken law is a panic.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
-pub mod decision;
-pub mod keys;
-pub mod mint;
-mod setups;
+pub mod jwt_reject;
+pub mod local_rate_limit;
 
 /// A body that is fuzzed.
 #[derive(Debug, Clone, Copy)]
@@ -27,7 +25,9 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [Target; 2] = [
-    Target { name: "jwt_reject_decision", run: decision::run },
-    Target { name: "jwt_reject_keys", run: keys::run },
+pub const TARGETS: [Target; 4] = [
+    Target { name: "jwt_reject_decision", run: jwt_reject::decision::run },
+    Target { name: "jwt_reject_keys", run: jwt_reject::keys::run },
+    Target { name: "local_rate_limit_configuration", run: local_rate_limit::configuration::run },
+    Target { name: "local_rate_limit_decision", run: local_rate_limit::decision::run },
 ];

@@ -12,8 +12,6 @@ use fuzz_targets::{TARGETS, Target};
 use proptest::prelude::Rng;
 use proptest::test_runner::{RngAlgorithm, TestRng};
 
-const MUTATIONS: usize = 20_000;
-
 fn folder(target: &Target) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds").join(target.name)
 }
@@ -110,8 +108,8 @@ impl Mutator {
     }
 }
 
-/// Runs the target, and returns how many inputs fared how.
-fn bounded(name: &str) -> BTreeMap<&'static str, usize> {
+/// Runs the target over its seeds and so many mutations of them, and returns how many inputs fared how.
+fn bounded(name: &str, mutations: usize) -> BTreeMap<&'static str, usize> {
     let target = TARGETS.iter().find(|target| target.name == name).unwrap();
     let mut fared = BTreeMap::new();
     let (seeds, words) = (seeds(target), words(target));
@@ -121,7 +119,7 @@ fn bounded(name: &str) -> BTreeMap<&'static str, usize> {
     }
     let random = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
     let mut mutator = Mutator { random, seeds, words };
-    for _ in 0..MUTATIONS {
+    for _ in 0..mutations {
         let input = mutator.mutation();
         // Printed where the test fails: the input that broke a law.
         let shown = Shown(&input);
@@ -144,7 +142,7 @@ impl Drop for Shown<'_> {
 
 #[test]
 fn every_law_holds_for_decisions() {
-    let fared = bounded("jwt_reject_decision");
+    let fared = bounded("jwt_reject_decision", 20_000);
     // The inputs get everywhere: tokens verify, and fail at every check.
     for (way, least) in [
         ("allowed.reason.verified", 200),
@@ -168,9 +166,49 @@ fn every_law_holds_for_decisions() {
 
 #[test]
 fn every_law_holds_for_keys() {
-    let fared = bounded("jwt_reject_keys");
+    let fared = bounded("jwt_reject_keys", 20_000);
     for way in ["whole", "partly", "no set", "no PEM"] {
         assert!(fared.get(way).is_some_and(|count| *count >= 100), "{way}: {fared:#?}");
+    }
+}
+
+#[test]
+fn every_law_holds_for_limits() {
+    // Each makes many decisions.
+    let fared = bounded("local_rate_limit_decision", 4_000);
+    // The inputs get everywhere: requests pass and are refused for every reason, by limits of every kind.
+    for (way, least) in [
+        ("allowed.reason.within_limits", 300),
+        ("allowed.reason.no_limit", 5),
+        ("allowed.reason.exempt", 20),
+        ("allowed.reason.not_enabled", 2),
+        ("allowed.reason.not_enforced", 5),
+        ("allowed.reason.shadow", 20),
+        ("allowed.reason.contention", 3),
+        ("allowed.reason.host_failure", 20),
+        ("refused_by_contention", 3),
+        ("refused.limit.default", 50),
+        ("refused.limit.never", 10),
+        ("refused.limit.plan", 20),
+        ("refused.limit.verb", 5),
+        ("refused.limit.huge", 4),
+        ("refused.limit.exact", 2),
+        ("refused.limit.worker", 10),
+        ("refused.limit.connection-path", 20),
+        ("refused.limit.network", 20),
+    ] {
+        assert!(fared.get(way).is_some_and(|count| *count >= least), "{way}: {fared:#?}");
+    }
+    assert!(fared.len() > 25, "{fared:#?}");
+}
+
+#[test]
+fn every_law_holds_for_configurations_of_limits() {
+    let fared = bounded("local_rate_limit_configuration", 20_000);
+    for (way, least) in
+        [("accepted", 40), ("accepted with warnings", 5), ("refused", 500), ("not JSON", 1000)]
+    {
+        assert!(fared.get(way).is_some_and(|count| *count >= least), "{way}: {fared:#?}");
     }
 }
 

@@ -1,53 +1,48 @@
-//! What the demo runs: Envoy with the shipped configuration, and an upstream that shows what arrives.
+//! What the demo runs for each filter: Envoy, and an upstream that shows what arrives.
 
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::path::Path;
 
-use anyhow::{Context as _, anyhow, ensure};
+use anyhow::{anyhow, bail};
 use foregate_cli::echo::Echo;
 use real_envoy::{Config, Envoy, Options};
-use serde_json::Value;
 
-use crate::tokens::Tokens;
-
-/// The configuration shown, from the root of the repository.
-pub(crate) const CONFIGURATION: &str = "envoy-configs/jwt-reject/wasm.yaml";
-
-/// Where the keys of the provider `main` are in it.
-const KEYS: &str = "/static_resources/listeners/0/filter_chains/0/filters/0/typed_config/http_filters/0\
-    /typed_config/config/configuration/value/providers/main/local_jwks/inline_string";
-
-/// The ports of 127.0.0.1 that are asked for; 0 takes a free one.
+/// A port of 127.0.0.1 that is asked for, with the option that chooses it; 0 takes a free one.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Ports {
-    pub(crate) listener: u16,
-    pub(crate) admin: u16,
+pub(crate) struct Port {
+    pub(crate) option: &'static str,
+    pub(crate) number: u16,
 }
 
-impl Ports {
-    /// Fails where one cannot be had, and says what to do.
-    pub(crate) fn are_free(self) -> anyhow::Result<()> {
-        let different = self.listener == 0 || self.listener != self.admin;
-        ensure!(different, "--port and --admin-port are both {}; they must differ", self.listener);
-        // Both are held until both are known to be free.
-        let _held = [(self.listener, "--port"), (self.admin, "--admin-port")]
-            .into_iter()
-            .map(|(port, option)| {
-                TcpListener::bind((Ipv4Addr::LOCALHOST, port)).map_err(|error| {
-                    let why = match error.kind() {
-                        ErrorKind::AddrInUse => "is in use".to_owned(),
-                        _ => format!("cannot be listened on ({error})"),
-                    };
-                    anyhow!(
-                        "port {port} of 127.0.0.1 {why}; choose another one with {option} PORT, or a free one \
-                         with {option} 0"
-                    )
-                })
-            })
-            .collect::<Result<Vec<_>, _>>()?;
-        Ok(())
+/// The ports of one gateway.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ports {
+    pub(crate) listener: Port,
+    pub(crate) admin: Port,
+}
+
+/// Fails where one of the ports cannot be had, and says what to do.
+pub(crate) fn are_free(ports: impl IntoIterator<Item = Port>) -> anyhow::Result<()> {
+    let mut known: Vec<Port> = Vec::new();
+    // All are held until all are known to be free.
+    let mut held = Vec::new();
+    for Port { option, number } in ports {
+        if let Some(same) = known.iter().find(|other| number != 0 && other.number == number) {
+            bail!("{} and {option} are both {number}; they must differ", same.option);
+        }
+        known.push(Port { option, number });
+        held.push(TcpListener::bind((Ipv4Addr::LOCALHOST, number)).map_err(|error| {
+            let why = match error.kind() {
+                ErrorKind::AddrInUse => "is in use".to_owned(),
+                _ => format!("cannot be listened on ({error})"),
+            };
+            anyhow!(
+                "port {number} of 127.0.0.1 {why}; choose another one with {option} PORT, or a free one with \
+                 {option} 0"
+            )
+        })?);
     }
+    Ok(())
 }
 
 /// A running gateway. Dropping it ends all of it.
@@ -60,21 +55,16 @@ pub(crate) struct Gateway {
 }
 
 impl Gateway {
-    /// Starts the upstream, then Envoy with the shipped configuration. Changed in that are only the keys,
-    /// and where things are: ports, the upstream, the module.
-    pub(crate) async fn start(ports: Ports, module: &Path, tokens: &Tokens) -> anyhow::Result<Self> {
+    /// Starts the upstream, then Envoy with this configuration. Changed in that is only where things are:
+    /// ports, the upstream, the module.
+    pub(crate) async fn start(config: &Config, ports: Ports) -> anyhow::Result<Self> {
         let upstream = Echo::start((Ipv4Addr::LOCALHOST, 0).into()).await?;
-        let config = Config::load(CONFIGURATION)?
-            .listener_port(ports.listener)?
-            .admin_port(ports.admin)?
+        let config = config
+            .clone()
+            .listener_port(ports.listener.number)?
+            .admin_port(ports.admin.number)?
             .upstream("upstream", upstream.addr())?
-            .modules(|_| Ok(module.to_owned()))?
-            .edit(|value| {
-                let keys = value.pointer_mut(KEYS);
-                *keys.with_context(|| format!("{CONFIGURATION} has no keys at {KEYS}"))? =
-                    Value::String(tokens.jwks());
-                Ok(())
-            })?;
+            .modules(xtask::modules::ensure)?;
         let envoy = Envoy::start(&config, &Options::default()).await?;
         let address = envoy.listener()?;
         Ok(Self { envoy, address, _upstream: upstream })
@@ -90,7 +80,7 @@ impl Gateway {
         self.envoy.admin_addr()
     }
 
-    /// The filters' metrics that have counted something, as the admin interface gives them.
+    /// The filter's metrics that have counted something, as the admin interface gives them.
     pub(crate) async fn metrics(&self) -> anyhow::Result<Vec<String>> {
         let all = self.envoy.admin_get("/stats?filter=foregate&usedonly").await?;
         Ok(all.lines().filter(|line| !line.ends_with(": 0")).map(str::to_owned).collect())
@@ -120,15 +110,23 @@ mod tests {
     fn a_port_in_use_is_named_with_its_option() {
         let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let port = taken.local_addr().unwrap().port();
-        let message = |ports: Ports| ports.are_free().unwrap_err().to_string();
+        let asked = |numbers: [u16; 3]| {
+            let options = ["--port", "--admin-port", "--other-port"];
+            are_free(options.into_iter().zip(numbers).map(|(option, number)| Port { option, number }))
+        };
+        let message = |numbers| asked(numbers).unwrap_err().to_string();
         assert_eq!(
-            message(Ports { listener: port, admin: 0 }),
+            message([port, 0, 0]),
             format!(
                 "port {port} of 127.0.0.1 is in use; choose another one with --port PORT, or a free one with --port 0"
             )
         );
-        assert!(message(Ports { listener: 0, admin: port }).contains("--admin-port PORT"));
-        assert!(message(Ports { listener: 7, admin: 7 }).contains("must differ"));
-        Ports { listener: 0, admin: 0 }.are_free().unwrap();
+        assert!(message([0, port, 0]).contains("--admin-port PORT"));
+        drop(taken);
+        assert_eq!(
+            message([0, port, port]),
+            format!("--admin-port and --other-port are both {port}; they must differ")
+        );
+        asked([0, 0, 0]).unwrap();
     }
 }

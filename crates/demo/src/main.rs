@@ -1,13 +1,18 @@
-//! The demo: Envoy with the shipped configuration, an upstream, keys and tokens of its own, and a tour of
-//! what the filter answers.
+//! The demo: for each filter an Envoy with the shipped configuration, an upstream, and a tour of what the
+//! filter answers.
 //!
 //! - [`gateway`]: what is started, with which ports;
+//! - [`tour`]: a stand, which is what is shown of one filter; its leaflet, and its tour;
+//! - [`stop`]: a request of a tour, and what must come of it;
+//! - [`jwt_reject`], [`local_rate_limit`]: the stands;
 //! - [`tokens`]: the keys and tokens, made anew at every start;
-//! - [`tour`]: the table of requests and what each must get;
 //! - [`curl`]: a request as a line to paste.
 
 mod curl;
 mod gateway;
+mod jwt_reject;
+mod local_rate_limit;
+mod stop;
 mod tokens;
 mod tour;
 
@@ -18,28 +23,33 @@ use anyhow::{Context as _, bail, ensure};
 use clap::Parser;
 use foregate_cli::stop::StopSignals;
 
-use crate::gateway::{Gateway, Ports};
+use crate::gateway::{Gateway, Port, Ports};
 use crate::tokens::Tokens;
+use crate::tour::Stand;
 
-/// The port of the shipped configuration, and that of its admin interface.
-const SHIPPED: Ports = Ports { listener: 10_000, admin: 9_901 };
-
-/// How often it is looked whether Envoy still runs.
+/// How often it is looked whether every Envoy still runs.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// Starts Envoy with the modules and an upstream, prints what to try, and serves until interrupted
+/// Starts an Envoy for each filter and an upstream, prints what to try, and serves until interrupted
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask demo", bin_name = "cargo xtask demo")]
 struct Args {
-    /// Take the tour and end: print each request with its answer, and fail if one is not what it should be
+    /// Take the tour and end: print each request with its answer, and fail if one is not what it should be;
+    /// takes 12 s to see a limit let through again
     #[arg(long)]
     once: bool,
-    /// The port of the gateway; 0 takes a free one [default: 10000, with --once a free one]
+    /// The port of the gateway with jwt_reject; 0 takes a free one [default: 10000, with --once a free one]
     #[arg(long, value_name = "PORT")]
     port: Option<u16>,
-    /// The port of Envoy's admin interface; 0 takes a free one [default: 9901, with --once a free one]
+    /// The port of its admin interface; 0 takes a free one [default: 9901, with --once a free one]
     #[arg(long, value_name = "PORT")]
     admin_port: Option<u16>,
+    /// The port of the gateway with local_rate_limit; 0 takes a free one [default: 10001, with --once a free one]
+    #[arg(long, value_name = "PORT")]
+    local_rate_limit_port: Option<u16>,
+    /// The port of its admin interface; 0 takes a free one [default: 9902, with --once a free one]
+    #[arg(long, value_name = "PORT")]
+    local_rate_limit_admin_port: Option<u16>,
 }
 
 fn main() -> ExitCode {
@@ -53,17 +63,16 @@ fn main() -> ExitCode {
 }
 
 fn run(args: &Args) -> anyhow::Result<()> {
-    let usual = if args.once { Ports { listener: 0, admin: 0 } } else { SHIPPED };
-    let ports = Ports {
-        listener: args.port.unwrap_or(usual.listener),
-        admin: args.admin_port.unwrap_or(usual.admin),
-    };
+    let ports = args.ports();
     // Before anything else: a module may have to be built, which takes a while.
-    ports.are_free()?;
-    let module = xtask::modules::ensure("jwt_reject")?;
+    gateway::are_free(ports.iter().flat_map(|ports| [ports.listener, ports.admin]))?;
+    let stands = [jwt_reject::stand(&Tokens::mint()?)?, local_rate_limit::stand()?];
+    for stand in &stands {
+        xtask::modules::ensure(stand.filter)?;
+    }
     tokio::runtime::Runtime::new().context("cannot start the runtime")?.block_on(async {
         let mut stop = StopSignals::new()?;
-        // Dropping what runs, started or half started, ends Envoy.
+        // Dropping what runs, started or half started, ends every Envoy.
         tokio::select! {
             biased;
             received = stop.received() => {
@@ -72,25 +81,50 @@ fn run(args: &Args) -> anyhow::Result<()> {
                 eprintln!("\nstopped");
                 Ok(())
             }
-            outcome = demonstrate(args.once, ports, &module) => outcome,
+            outcome = demonstrate(args.once, &stands, &ports) => outcome,
         }
     })
 }
 
-async fn demonstrate(once: bool, ports: Ports, module: &std::path::Path) -> anyhow::Result<()> {
-    let tokens = Tokens::mint()?;
-    let gateway = Gateway::start(ports, module, &tokens).await?;
-    if once {
-        tour::take(&gateway, &tokens).await?;
-        return gateway.stop().await;
+impl Args {
+    /// The ports of each stand.
+    fn ports(&self) -> [Ports; 2] {
+        let port = |option, given: Option<u16>, usual| {
+            let usual = if self.once { 0 } else { usual };
+            Port { option, number: given.unwrap_or(usual) }
+        };
+        [
+            Ports {
+                listener: port("--port", self.port, 10_000),
+                admin: port("--admin-port", self.admin_port, 9_901),
+            },
+            Ports {
+                listener: port("--local-rate-limit-port", self.local_rate_limit_port, 10_001),
+                admin: port("--local-rate-limit-admin-port", self.local_rate_limit_admin_port, 9_902),
+            },
+        ]
     }
-    print!("{}", tour::leaflet(&gateway, &tokens)?);
+}
+
+async fn demonstrate(once: bool, stands: &[Stand], ports: &[Ports]) -> anyhow::Result<()> {
+    let mut shown = Vec::new();
+    for (stand, ports) in stands.iter().zip(ports) {
+        shown.push((stand, Gateway::start(&stand.config, *ports).await?));
+    }
+    if once {
+        tour::take(&shown).await?;
+        for (_, gateway) in shown {
+            gateway.stop().await?;
+        }
+        return Ok(());
+    }
+    print!("{}", tour::leaflet(&shown)?);
     loop {
         tokio::time::sleep(LOOK).await;
-        if !gateway.is_alive() {
+        if let Some((stand, gateway)) = shown.iter().find(|(_, gateway)| !gateway.is_alive()) {
             // At Ctrl-C the terminal tells Envoy too, which may be gone before this process hears of it.
             tokio::time::sleep(LOOK).await;
-            bail!("Envoy ended by itself; its log:\n{}", gateway.log());
+            bail!("the Envoy with {} ended by itself; its log:\n{}", stand.filter, gateway.log());
         }
     }
 }

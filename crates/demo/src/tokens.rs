@@ -70,3 +70,19 @@ fn altered(signature: &str) -> String {
     let first = if rest.next() == Some('A') { 'B' } else { 'A' };
     std::iter::once(first).chain(rest).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_are_what_they_are_called() {
+        let tokens = Tokens::mint().unwrap();
+        let parts = |token: &str| token.split('.').map(str::to_owned).collect::<Vec<_>>();
+        let (good, forged, unsigned) = (parts(&tokens.good), parts(&tokens.forged), parts(&tokens.unsigned));
+        assert_eq!(good[..2], forged[..2]);
+        assert!(good[2] != forged[2] && good[2].len() == forged[2].len());
+        assert!(unsigned[1] == good[1] && unsigned[2].is_empty());
+        assert!(tokens.jwks().contains("\"P-256\"") && !tokens.jwks().contains("\"d\""));
+    }
+}

@@ -22,8 +22,13 @@ fn the_tour_is_as_it_should_be() {
     let output = demo(&["--once"]).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
-    assert_eq!(text.lines().last(), Some("8 of 8 answers as they should be"));
-    assert!(text.contains("refused.reason.token_expired: 1\n"), "{text}");
+    assert_eq!(text.lines().last(), Some("13 of 13 stops as they should be"));
+    for counted in
+        ["refused.reason.token_expired: 1\n", "refused.limit.login: 1\n", "refused.limit.per-client: "]
+    {
+        assert!(text.contains(counted), "{counted} in {text}");
+    }
+    assert!(text.contains("\nwaiting for "), "{text}");
     // A token has two dots between long parts; what is shown of one has three at its end.
     let whole = text
         .split(|c: char| !c.is_ascii_alphanumeric() && !"._-".contains(c))
@@ -31,10 +36,13 @@ fn the_tour_is_as_it_should_be() {
     assert_eq!(whole, None);
 }
 
-/// Starts it on free ports, returns what it printed and the gateway's address, once it serves, and ends it
+const PORTS: [&str; 4] =
+    ["--port", "--admin-port", "--local-rate-limit-port", "--local-rate-limit-admin-port"];
+
+/// Starts it on free ports, returns what it printed and the gateways' addresses, once it serves, and ends it
 /// by this signal.
-fn serve_until(signal: &str) -> (String, SocketAddr) {
-    let mut child = demo(&["--port", "0", "--admin-port", "0"])
+fn serve_until(signal: &str) -> (String, Vec<SocketAddr>) {
+    let mut child = demo(&PORTS.map(|option| [option, "0"]).concat())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
@@ -47,21 +55,28 @@ fn serve_until(signal: &str) -> (String, SocketAddr) {
             break;
         }
     }
-    let address = text.split("at http://").nth(1).and_then(|rest| rest.split(',').next()).expect(&text);
-    let address: SocketAddr = address.parse().unwrap();
-    assert!(TcpStream::connect(address).is_ok());
+    let addresses = text.split("at http://").skip(1).filter_map(|rest| rest.split(',').next());
+    let addresses: Vec<SocketAddr> = addresses.map(|address| address.parse().unwrap()).collect();
+    assert_eq!(addresses.len(), 2, "{text}");
+    for address in &addresses {
+        assert!(TcpStream::connect(address).is_ok(), "{address}");
+    }
     let sent = Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
     assert!(sent.success());
     assert!(child.wait().unwrap().success());
-    (text, address)
+    (text, addresses)
 }
 
 #[test]
 fn serves_until_it_is_told_to_end_and_leaves_nothing_behind() {
     for signal in ["-INT", "-TERM"] {
-        let (text, address) = serve_until(signal);
-        assert!(TcpStream::connect(address).is_err(), "{signal}: Envoy still runs");
-        assert_eq!(text.matches("\ncurl -s").count(), 9, "{text}");
+        let (text, addresses) = serve_until(signal);
+        for address in addresses {
+            assert!(TcpStream::connect(address).is_err(), "{signal}: Envoy still runs at {address}");
+        }
+        assert_eq!(text.matches("\ncurl -s").count(), 13, "{text}");
+        assert_eq!(text.matches("\nfor n in ").count(), 1, "{text}");
+        assert_eq!(text.matches("\nsleep 12; curl -s").count(), 1, "{text}");
         assert_eq!(text.matches("Bearer eyJ").count(), 5, "{text}");
     }
 }
@@ -70,7 +85,7 @@ fn serves_until_it_is_told_to_end_and_leaves_nothing_behind() {
 fn a_port_in_use_is_told() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port().to_string();
-    for option in ["--port", "--admin-port"] {
+    for option in PORTS {
         let output = demo(&["--once", option, &port]).output().unwrap();
         let error = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(1));

@@ -4,7 +4,12 @@
 //!
 //! `cargo test -p local_rate_limit --test allocations -- --nocapture` shows the table.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "all of this file is a test, its helpers too")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "all of this file is a test, its helpers too"
+)]
 
 use filter_api::{CounterSet, Facts, Filter, HeadMap, HostMap, Outcome};
 use local_rate_limit::LocalRateLimit;

@@ -1,7 +1,7 @@
-//! Runs `fuzz_targets::keys` under libFuzzer.
+//! Runs `fuzz_targets::jwt_reject::keys` under libFuzzer.
 
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| {
-    fuzz_targets::keys::run(input);
+    fuzz_targets::jwt_reject::keys::run(input);
 });

@@ -36,7 +36,7 @@ struct Bucket {
 }
 
 const ENDLESS: Bucket =
-    Bucket { max_tokens: 4_000_000_000, tokens_per_fill: 1_000_000, fill_seconds: 864_000 };
+    Bucket { max_tokens: 3_000_000_000, tokens_per_fill: 1_000_000, fill_seconds: 864_000 };
 /// Tighter than that for all, so that the answers tell of this one.
 const ENDLESS_OF_CLIENT: Bucket = Bucket { max_tokens: 2_000_000_000, ..ENDLESS };
 /// A token a day: it is taken before anything is timed.

@@ -125,7 +125,7 @@ mod tests {
                 &["local-rate-limit"],
                 &[],
                 false,
-                "local-rate-limit: limit-one-bucket limit-per-client limit-refused",
+                "local-rate-limit: limit-one-bucket limit-per-client limit-refused limit-announced",
             ),
             (&[], &["expired"], true, "jwt-reject: expired"),
             (&["local-rate-limit"], &["expired"], false, "no workload of local-rate-limit is among expired"),

@@ -217,8 +217,10 @@ impl Draft {
             _ if buckets == 1 => Kind::Single,
             _ => Kind::Fixed,
         };
-        if all_fixed && buckets.saturating_add(specials.len()) > MAX_FIXED {
-            node.error(format!("has {buckets} buckets; the most that values may give it is {MAX_FIXED}"));
+        let overridden: usize = specials.iter().map(|(values, _)| values.len()).sum();
+        let named = buckets.max(overridden);
+        if named > MAX_FIXED {
+            node.error(format!("has {named} buckets for certain values; the most is {MAX_FIXED}"));
         }
         if let Cost::Fixed(cost) = usual.cost
             && cost > bucket.max_tokens()

@@ -35,6 +35,15 @@ fn a_refusal_names_the_limit_and_the_time() {
 }
 
 #[test]
+fn the_time_is_right_though_the_clock_was_put_back_a_little() {
+    let (world, worker) = over(&json!({"rate": "10/m"}));
+    world.now.set(START - SECOND / 2);
+    assert_eq!(header(&Asking(&world, &worker).refusal(&get("/")), "retry-after").unwrap(), "7");
+    world.wait(7 * SECOND);
+    assert!(Asking(&world, &worker).passes(&get("/")));
+}
+
+#[test]
 fn of_several_that_refuse_the_longest_wait_counts() {
     let world = new_world();
     let worker = start_worker(
@@ -317,6 +326,13 @@ fn what_limits_nothing_is_an_error() {
         first(json!({"token_bucket": {"max_tokens": 10, "tokens_per_fill": 10}})),
         "token_bucket: `fill_interval` is missing"
     );
+    // Its emptiness could not be noted: it would seem to have tokens whatever was taken.
+    for config in [
+        json!({"rate": "1/d", "burst": 200_000}),
+        json!({"token_bucket": {"max_tokens": 101, "tokens_per_fill": 1, "fill_interval": "31622400s"}}),
+    ] {
+        assert!(first(config.clone()).contains("takes more than 100 years to fill"), "{config}");
+    }
     let twice = json!({"descriptors": [{"rate": "1/s", "match": {}, "name": "a"}, {"rate": "1/s", "match": {}, "name": "a"}]});
     assert_eq!(
         first(twice),

@@ -7,7 +7,7 @@ use jwt_reject::algorithm::Algorithm;
 use jwt_reject::keys::{KeySet, MAX_KEYS};
 use jwt_reject::verify::{Policy, signature_only};
 
-use crate::mint::encode;
+use super::mint::encode;
 
 /// Reads an input, and checks what became of it.
 pub fn run(input: &[u8]) -> &'static str {

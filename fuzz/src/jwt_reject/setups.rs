@@ -6,7 +6,7 @@ use jwt_reject::budget::Budget;
 use jwt_reject::config::{Config, Provider, Requirement};
 use serde_json::{Value, json};
 
-use crate::mint::{public_set, secret_set};
+use super::mint::{public_set, secret_set};
 
 /// Issuer of every provider but `other`.
 pub(crate) const ISSUER: &str = "https://issuer.example";

@@ -1,43 +1,19 @@
-//! The laws of the fuzz targets over inputs that proptest makes up by structure: JSON of any shape in headers,
-//! claims and key sets, any bytes in heads, tokens damaged in any place.
-
-// All of this is test code, also what is no #[test] itself.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+//! jwt_reject: JSON of any shape in headers, claims and key sets, any bytes in heads, tokens damaged in any place.
 
 use filter_api::{HeadMap, Outcome};
-use fuzz_targets::decision::{NOW, Request, ask, check, filters};
-use fuzz_targets::keys;
-use fuzz_targets::mint::{Minted, encode, mint};
+use fuzz_targets::jwt_reject::decision::{NOW, Request, ask, check, filters};
+use fuzz_targets::jwt_reject::keys;
+use fuzz_targets::jwt_reject::mint::{Minted, encode, mint};
 use jwt_reject::keys::KeySet;
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use serde_json::{Map, Value, json};
 
+use crate::{any_json, head_value};
+
 const ALGORITHMS: [&str; 9] =
     ["HS256", "HS384", "HS512", "EdDSA", "ES256", "RS256", "PS512", "none", "hs256"];
-
-/// A JSON value of any shape, up to deeper than what is read.
-fn any_json() -> impl Strategy<Value = Value> {
-    let leaf = prop_oneof![
-        Just(Value::Null),
-        any::<bool>().prop_map(Value::from),
-        any::<i64>().prop_map(Value::from),
-        any::<u64>().prop_map(Value::from),
-        any::<f64>().prop_map(Value::from),
-        any::<String>().prop_map(Value::from),
-        "[a-z\r\n\t\0 ,.@:/-]{0,12}".prop_map(Value::from),
-        (0_u64..4_000_000_000).prop_map(Value::from),
-        (0_usize..40).prop_map(|depth| (0..depth).fold(json!(1), |inner, _| json!([inner]))),
-    ];
-    leaf.prop_recursive(4, 24, 6, |inner| {
-        prop_oneof![
-            vec(inner.clone(), 0..6).prop_map(Value::from),
-            btree_map("[a-z.]{0,4}|roles|api", inner, 0..6)
-                .prop_map(|members| Value::Object(members.into_iter().collect())),
-        ]
-    })
-}
 
 /// Members that replace or join those that are there.
 fn changes(names: &'static [&'static str]) -> impl Strategy<Value = Vec<(String, Value)>> {
@@ -146,10 +122,6 @@ impl Damage {
             token.push(b'x');
         }
     }
-}
-
-fn head_value() -> impl Strategy<Value = Vec<u8>> {
-    vec(any::<u8>().prop_filter("no such byte gets here", |byte| !matches!(byte, b'\r' | b'\n' | 0)), 0..60)
 }
 
 /// A JWK that is one, or nearly.

@@ -11,8 +11,8 @@ use jwt_reject::JwtReject;
 use jwt_reject::locate::Few;
 use serde_json::Value;
 
-use crate::mint::{Minted, mint};
-use crate::setups::{self, ISSUER, OTHER_ISSUER, Setup};
+use super::mint::{Minted, mint};
+use super::setups::{self, ISSUER, OTHER_ISSUER, Setup};
 
 /// The second at which requests arrive.
 pub const NOW: u64 = 1_796_000_000;
