@@ -3,6 +3,9 @@
 use foregate_cli::echo::Echo;
 use real_envoy::client::{self, Request};
 use real_envoy::{Config, Envoy, Options};
+use serde_json::Value;
+
+use crate::suite::{crowd, hcm_mut};
 
 /// The ES256 token of RFC 7515 appendix A.3, which the key in the README signed. It has long expired,
 /// and is for another issuer.
@@ -11,7 +14,9 @@ const A3: &str = "eyJhbGciOiJFUzI1NiJ9.eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzO
 #[tokio::test(flavor = "multi_thread")]
 async fn the_readmes_configuration_works_when_pasted() -> anyhow::Result<()> {
     let readme = std::fs::read_to_string(xtask::workspace_root().join("README.md"))?;
-    let block = readme.split("```yaml\n").nth(1).unwrap().split("```").next().unwrap();
+    let mut blocks = readme.split("```yaml\n").skip(1).map(|rest| rest.split("```").next().unwrap());
+    let (block, limiter) = (blocks.next().unwrap(), blocks.next().unwrap());
+    let limiter: Value = serde_saphyr::from_str(limiter)?;
     assert!(block.contains("filename: dist/jwt_reject.wasm"), "the module as `cargo xtask build` writes it");
     let echo = Echo::start("127.0.0.1:0".parse()?).await?;
     let config = Config::parse(block)?
@@ -20,6 +25,8 @@ async fn the_readmes_configuration_works_when_pasted() -> anyhow::Result<()> {
             bootstrap["admin"] = serde_json::json!({
                 "address": { "socket_address": { "address": "127.0.0.1", "port_value": 9901 } }
             });
+            let filters = hcm_mut(bootstrap)?.get_mut("http_filters").and_then(Value::as_array_mut).unwrap();
+            filters.insert(1, limiter[0].clone());
             Ok(())
         })?
         .on_free_ports()?
@@ -32,5 +39,10 @@ async fn the_readmes_configuration_works_when_pasted() -> anyhow::Result<()> {
     assert_eq!((missing.status, missing.text().as_str()), (401, "Jwt is missing"));
     let expired = Request::get("/").header("authorization", format!("Bearer {A3}"));
     assert_eq!(client::send(addr, &expired).await?.text(), "Jwt is expired");
+    // What jwt_reject refuses costs no token; of what it lets through, 100 in 10 s are allowed.
+    let burst = crowd(addr, 4, |_, number| (number < 50).then(|| Request::get("/health"))).await?;
+    assert!((95..=110).contains(&burst[&200]) && burst[&200] + burst[&429] == 200, "{burst:?}");
+    let refused = client::send(addr, &Request::get("/health")).await?;
+    assert_eq!((refused.status, refused.header("retry-after")), (429, vec!["1".to_owned()]));
     envoy.stop().await
 }

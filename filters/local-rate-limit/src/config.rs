@@ -169,23 +169,26 @@ fn warn_of_cap(node: &Node<'_>, default: &Limit, limit: &Limit) {
     }
 }
 
+/// An object, or a list of them: whoever is in one is exempt.
 fn read_exempt(node: &Node<'_>, usual: &limit::Usual) -> Option<Exempt> {
-    let object = node.object()?;
-    let matchers = match object.get("match") {
-        Some(node) => node.one_or_more().iter().map(RequestMatcher::read).collect(),
-        None => Some(Vec::new()),
-    };
-    let networks = match object.get("cidrs") {
-        Some(node) => limit::read_networks(&node),
-        None => Some(Vec::new()),
-    };
-    object.finish();
-    let exempt = Exempt { matchers: matchers?, networks: networks?, origin: usual.origin.clone() };
-    if exempt.matchers.iter().any(RequestMatcher::is_every) {
-        node.warning("exempts every request, so that nothing is limited");
-    }
-    if exempt.matchers.is_empty() && exempt.networks.is_empty() {
-        node.error("exempts nothing; give `match` or `cidrs`, or leave it out");
+    let mut exempt = Exempt { origin: usual.origin.clone(), ..Exempt::default() };
+    for item in node.one_or_more() {
+        let object = item.object()?;
+        let matchers: Option<Vec<RequestMatcher>> = match object.get("match") {
+            Some(node) => node.one_or_more().iter().map(RequestMatcher::read).collect(),
+            None => Some(Vec::new()),
+        };
+        let networks = object.get("cidrs").map_or(Some(Vec::new()), |node| limit::read_networks(&node));
+        object.finish();
+        let (matchers, networks) = (matchers?, networks?);
+        if matchers.is_empty() && networks.is_empty() {
+            item.error("exempts nothing; give `match` or `cidrs`, or leave it out");
+        }
+        if matchers.iter().any(RequestMatcher::is_every) {
+            item.warning("exempts every request, so that nothing is limited");
+        }
+        exempt.matchers.extend(matchers);
+        exempt.networks.extend(networks);
     }
     Some(exempt)
 }

@@ -218,6 +218,26 @@ fn who_is_exempt_takes_no_token() {
 }
 
 #[test]
+fn exemptions_may_be_a_list() {
+    let world = new_world();
+    let config = json!({
+        "rate": "1/h",
+        "client_address": {"trusted_hops": 0},
+        "exempt": [{"match": {"path": "/health"}}, {"cidrs": "10.0.0.0/8"}, {"match": {"path": "/a"}, "cidrs": ["::1"]}],
+    });
+    let worker = start_worker(&world, &config);
+    for head in [get("/health"), get("/a"), get("/").with("x-forwarded-for", "10.0.0.1")] {
+        assert_eq!(Asking(&world, &worker).count(&head, 5), 5, "{head:?}");
+    }
+    assert_eq!(Asking(&world, &worker).count(&get("/b"), 5), 1);
+    assert!(problems(&json!({"rate": "1/h", "exempt": [{}]}))[0].starts_with("exempt[0]: exempts nothing"));
+    assert!(
+        warnings(&json!({"rate": "1/h", "exempt": {"match": {}}}))[0]
+            .starts_with("exempt: exempts every request")
+    );
+}
+
+#[test]
 fn a_request_may_cost_several_tokens() {
     let world = new_world();
     let cost = |cost: Value| json!({"rate": "10/h", "cost": cost});
