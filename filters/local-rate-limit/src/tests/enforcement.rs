@@ -1,7 +1,7 @@
 //! What becomes of a request that is over a limit, and what clients are told.
 
 use super::*;
-use filter_api::{Fact, GrpcStatus};
+use filter_api::{Attribute, Fact, GrpcStatus, HostVerdict, SharedValue, SignatureCheck, Waiting};
 
 fn over(config: &Value) -> (HostMap, LocalRateLimit) {
     let world = new_world();
@@ -270,6 +270,63 @@ fn a_request_may_cost_several_tokens() {
     assert_eq!(Asking(&world, &worker).count(&with("500"), 20), 1);
     let reply = Asking(&world, &worker).refusal(&with("500"));
     assert_eq!(header(&reply, "retry-after").unwrap(), "3600");
+}
+
+/// A host whose cells another worker always was first at.
+struct Contended(HostMap);
+
+impl Cells for Contended {
+    fn shared(&self, cell: &str) -> Result<Option<SharedValue>, HostFailed> {
+        self.0.shared(cell)
+    }
+
+    fn share(&self, _: &str, _: &[u8], _: Over) -> Result<bool, HostFailed> {
+        Ok(false)
+    }
+}
+
+impl Host for Contended {
+    fn moment(&self) -> Moment {
+        Host::moment(&self.0)
+    }
+
+    fn logs(&self, level: Level) -> bool {
+        self.0.logs(level)
+    }
+
+    fn verify_signature(&self, check: &SignatureCheck<'_>) -> HostVerdict {
+        self.0.verify_signature(check)
+    }
+
+    fn attribute(&self, attribute: Attribute<'_>) -> Option<Vec<u8>> {
+        self.0.attribute(attribute)
+    }
+
+    fn waiting(&self) -> Waiting {
+        self.0.waiting()
+    }
+}
+
+#[test]
+fn the_policy_says_what_becomes_of_who_loses_every_race() {
+    let host = Contended(new_world());
+    let ask = |changes: Value| {
+        let mut config = json!({"rate": "1/h"});
+        config.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
+        let worker = start_worker(&host.0, &config);
+        let outcome = worker.on_request(&get("/"), &host, &Facts::default());
+        (counted(&outcome, &worker), outcome)
+    };
+    let (counters, outcome) = ask(json!({}));
+    assert_eq!(counters, ["refused_by_contention", "swaps_lost=64"]);
+    let Outcome::Reply(reply, _) = outcome else { panic!() };
+    assert_eq!((reply.status, &*reply.details), (429, "local_rate_limited{contention}"));
+    assert_eq!(header(&reply, "retry-after").unwrap(), "1");
+    for changes in [json!({"on_contention": "allow"}), json!({"mode": "shadow"})] {
+        let (counters, outcome) = ask(changes);
+        assert_eq!(counters, ["allowed.reason.contention", "swaps_lost=64"]);
+        assert!(matches!(outcome, Outcome::Continue(_)));
+    }
 }
 
 #[test]
