@@ -7,43 +7,21 @@ use serde_json::json;
 
 use super::JWT_REJECT;
 use crate::jwt;
-use crate::suite::{Gateway, SOON, allow_only};
+use crate::suite::{Capabilities, Gateway, SOON};
 
-/// Everything that the module calls or exports, as capabilities.
-const ALL: &[&str] = &[
-    "proxy_on_context_create",
-    "proxy_on_configure",
-    "proxy_on_request_headers",
-    "proxy_on_request_body",
-    "proxy_on_request_trailers",
-    "proxy_on_tick",
-    "proxy_on_http_call_response",
-    "proxy_on_delete",
-    "proxy_log",
-    "proxy_get_log_level",
-    "proxy_get_current_time_nanoseconds",
-    "proxy_set_tick_period_milliseconds",
-    "proxy_get_buffer_bytes",
-    "proxy_get_header_map_pairs",
-    "proxy_add_header_map_value",
-    "proxy_replace_header_map_value",
-    "proxy_remove_header_map_value",
-    "proxy_send_local_response",
-    "proxy_call_foreign_function",
-    "proxy_define_metric",
-    "proxy_increment_metric",
-    "proxy_set_property",
-    "proxy_get_shared_data",
-    "proxy_set_shared_data",
-    "proxy_http_call",
-    "proxy_set_effective_context",
-    "proxy_continue_stream",
-    "environ_get",
-    "environ_sizes_get",
-    "fd_write",
-    "proc_exit",
-    "random_get",
-];
+/// What the module asks of the host.
+pub(super) const CAPABILITIES: Capabilities = Capabilities {
+    plugin: JWT_REJECT.plugin,
+    own: &[
+        "proxy_on_request_body",
+        "proxy_on_request_trailers",
+        "proxy_on_http_call_response",
+        "proxy_remove_header_map_value",
+        "proxy_call_foreign_function",
+        "proxy_http_call",
+        "proxy_continue_stream",
+    ],
+};
 
 fn without(config: Config, refused: &str) -> anyhow::Result<Config> {
     let mut plugin = json!({
@@ -56,13 +34,7 @@ fn without(config: Config, refused: &str) -> anyhow::Result<Config> {
         ],
     });
     (JWT_REJECT.complete)(&mut plugin)?;
-    allow_all_but(config.plugin_configuration(JWT_REJECT.plugin, &plugin)?, refused)
-}
-
-/// Has the host refuse this capability; the empty one: none that the module uses.
-pub(super) fn allow_all_but(config: Config, refused: &str) -> anyhow::Result<Config> {
-    assert!(refused.is_empty() || ALL.contains(&refused), "{refused} is no capability of the list");
-    allow_only(config, JWT_REJECT.plugin, ALL.iter().copied().filter(|name| *name != refused))
+    CAPABILITIES.all_but(config.plugin_configuration(JWT_REJECT.plugin, &plugin)?, refused)
 }
 
 /// The answers to a good token, a forged one, none, and on the open path; with the details of the

@@ -7,38 +7,13 @@ use real_envoy::client::{self, Client, Http, Request};
 use serde_json::{Value, json};
 
 use super::{LOCAL_RATE_LIMIT, start};
-use crate::suite::{Gateway, SOON, allow_only, hcm_mut};
+use crate::suite::{Capabilities, Gateway, SOON, hcm_mut};
 
-/// Everything that the module calls or exports, as capabilities.
-const ALL: &[&str] = &[
-    "proxy_on_context_create",
-    "proxy_on_configure",
-    "proxy_on_request_headers",
-    "proxy_on_response_headers",
-    "proxy_on_tick",
-    "proxy_on_delete",
-    "proxy_log",
-    "proxy_get_log_level",
-    "proxy_get_current_time_nanoseconds",
-    "proxy_set_tick_period_milliseconds",
-    "proxy_get_buffer_bytes",
-    "proxy_get_header_map_pairs",
-    "proxy_add_header_map_value",
-    "proxy_replace_header_map_value",
-    "proxy_send_local_response",
-    "proxy_define_metric",
-    "proxy_increment_metric",
-    "proxy_get_property",
-    "proxy_set_property",
-    "proxy_get_shared_data",
-    "proxy_set_shared_data",
-    "proxy_set_effective_context",
-    "environ_get",
-    "environ_sizes_get",
-    "fd_write",
-    "proc_exit",
-    "random_get",
-];
+/// What the module asks of the host.
+const CAPABILITIES: Capabilities = Capabilities {
+    plugin: LOCAL_RATE_LIMIT.plugin,
+    own: &["proxy_on_response_headers", "proxy_get_property"],
+};
 
 /// A limit of one request, for each client.
 fn one_for_each() -> Value {
@@ -82,7 +57,7 @@ async fn a_host_that_refuses_a_call_lets_requests_pass_and_traps_nothing() -> an
     let answers = async |refused: &str| {
         let gateway = Gateway::start(&LOCAL_RATE_LIMIT, |config| {
             let config = config.plugin_configuration(LOCAL_RATE_LIMIT.plugin, &one_for_each())?;
-            allow_only(config, LOCAL_RATE_LIMIT.plugin, ALL.iter().copied().filter(|name| *name != refused))
+            CAPABILITIES.all_but(config, refused)
         })
         .await?;
         let mut client = Client::connect(gateway.addr()?, Http::H1).await?;

@@ -146,20 +146,6 @@ pub(crate) fn plugin_mut<'v>(
     plugin.with_context(|| format!("no plugin {name:?}"))
 }
 
-/// Has the host refuse the plugin every capability but these.
-pub(crate) fn allow_only<'c>(
-    config: Config,
-    plugin: &str,
-    capabilities: impl Iterator<Item = &'c str>,
-) -> anyhow::Result<Config> {
-    let allowed: Map<String, Value> = capabilities.map(|name| (name.to_owned(), json!({}))).collect();
-    config.edit(|bootstrap| {
-        let restriction = json!({ "allowed_capabilities": allowed });
-        plugin_mut(bootstrap, plugin)?.insert("capability_restriction_config".to_owned(), restriction);
-        Ok(())
-    })
-}
-
 /// Makes the plugin's configuration a StringValue, to be given its text.
 pub(crate) fn as_string_value(config: Config, plugin: &str) -> anyhow::Result<Config> {
     config.edit(|value| {

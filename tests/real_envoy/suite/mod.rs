@@ -8,19 +8,19 @@ mod crowd;
 mod expect;
 mod gateway;
 mod load;
+mod module;
 mod refusals;
 mod runner;
 mod text;
 
 pub(crate) use case::Cases;
 pub(crate) use crowd::{crowd, statuses};
-pub(crate) use gateway::{Gateway, SOON, allow_only, as_string_value, hcm_mut, plugin_mut};
+pub(crate) use gateway::{Gateway, SOON, as_string_value, hcm_mut, plugin_mut};
 pub(crate) use load::{Load, Next};
+pub(crate) use module::{Capabilities, check_module};
 pub(crate) use refusals::check_refusals;
 pub(crate) use runner::check_file;
 pub(crate) use text::fill;
-
-use std::collections::BTreeSet;
 
 use serde_json::Value;
 
@@ -61,13 +61,4 @@ pub(crate) struct Behaviour {
     pub(crate) make: fn(&Value) -> anyhow::Result<String>,
     /// Completes the plugin's configuration.
     pub(crate) complete: fn(&mut Value) -> anyhow::Result<()>,
-}
-
-/// Checks what a module's file exports, and that it is smaller than this.
-pub(crate) fn check_module(name: &str, exports: &[&str], most_bytes: u64) {
-    let modules = xtask::modules::build().unwrap();
-    let module = modules.iter().find(|module| module.name == name).unwrap();
-    let found: BTreeSet<&str> = module.exports.iter().map(String::as_str).collect();
-    assert_eq!(found, exports.iter().copied().collect());
-    assert!(module.size < most_bytes, "{} bytes; the most is {most_bytes}", module.size);
 }

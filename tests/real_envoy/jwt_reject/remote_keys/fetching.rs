@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use real_envoy::client::{self, Request};
 use serde_json::json;
 
-use super::super::host_failure::allow_all_but;
+use super::super::host_failure::CAPABILITIES;
 use super::{JWT_REJECT, bearer, becomes, gateway, token, with_remote_keys};
 use crate::jwt;
 use crate::jwt::issuer::{Answer, Issuer};
@@ -229,7 +229,7 @@ async fn what_stands_in_the_way_of_fetching_is_named() -> anyhow::Result<()> {
     for (missing, line) in said {
         let envoy = Gateway::start(&JWT_REJECT, |config| {
             let settings = json!({ "wait_for_keys": "0.2s" });
-            allow_all_but(with_remote_keys(config, issuer.addr(), &settings)?, missing)
+            CAPABILITIES.all_but(with_remote_keys(config, issuer.addr(), &settings)?, missing)
         })
         .await
         .with_context(|| missing.to_owned())?;
