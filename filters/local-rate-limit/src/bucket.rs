@@ -30,8 +30,8 @@ pub struct Bucket {
 /// When a bucket will be full: nanoseconds since 1970, and a fraction in units of its [`Bucket`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FullAt {
-    /// Whole nanoseconds.
-    pub nanos: u64,
+    /// Whole nanoseconds, in 96 bits: room for the largest bucket that is filled the slowest.
+    pub nanos: u128,
     /// The fraction.
     pub part: u32,
 }
@@ -39,7 +39,7 @@ pub struct FullAt {
 impl FullAt {
     /// Whether a bucket that is full at this point is full now, whatever its shape.
     pub fn is_past(self, now: u64) -> bool {
-        self.nanos < now || (self.nanos == now && self.part == 0)
+        self.nanos < now.into() || (self.nanos == now.into() && self.part == 0)
     }
 }
 
@@ -85,8 +85,8 @@ impl Bucket {
 
     /// What it holds now.
     pub fn level(&self, full_at: FullAt, now: u64) -> Level {
-        let ahead = u128::from(full_at.nanos.saturating_sub(now)).saturating_mul(u128::from(self.pace));
-        let part = if full_at.nanos < now { 0 } else { u128::from(full_at.part) };
+        let ahead = full_at.nanos.saturating_sub(now.into()).saturating_mul(u128::from(self.pace));
+        let part = if full_at.nanos < now.into() { 0 } else { u128::from(full_at.part) };
         let missing = ahead.saturating_add(part);
         let room = self.room();
         let slack = u128::from(CLOCK_SLACK).saturating_mul(u128::from(self.pace));
@@ -133,10 +133,7 @@ impl Bucket {
             1 => (missing, 0),
             _ => (missing.checked_div(pace).unwrap_or(missing), missing.checked_rem(pace).unwrap_or(0)),
         };
-        FullAt {
-            nanos: now.saturating_add(u64::try_from(nanos).unwrap_or(u64::MAX)),
-            part: u32::try_from(part).unwrap_or(0),
-        }
+        FullAt { nanos: nanos.saturating_add(now.into()), part: u32::try_from(part).unwrap_or(0) }
     }
 
     fn room(&self) -> u128 {

@@ -1,13 +1,13 @@
 //! Buckets as bytes: what a cell holds, shared by all workers or kept by one.
 //!
-//! A cell is a list of entries: the key of a bucket (8 bytes) and when it will be full (8 bytes and a fraction of
+//! A cell is a list of entries: the key of a bucket (8 bytes) and when it will be full (12 bytes and a fraction of
 //! 4), little-endian. A bucket without an entry is full. So an entry whose time is past says nothing, and is
 //! dropped where room is needed: limits that no configuration has any longer vanish by themselves.
 
 use crate::bucket::FullAt;
 
 /// The bytes of an entry.
-pub(crate) const ENTRY: usize = 20;
+pub(crate) const ENTRY: usize = 24;
 
 /// Cells of buckets whose number the configuration gives.
 const FIXED_CELLS: u64 = 256;
@@ -172,24 +172,21 @@ impl Entries {
     }
 }
 
+/// Fractions have the lower 32 bits of a number, nanoseconds the other 96.
+const PART_BITS: u32 = 32;
+
 fn decode(entry: &[u8; ENTRY]) -> (Key, FullAt) {
-    let mut rest = entry.as_slice();
-    let mut number = || {
-        let (number, tail) = rest.split_first_chunk::<8>().unwrap_or((&[0; 8], &[]));
-        rest = tail;
-        u64::from_le_bytes(*number)
-    };
-    let (key, nanos) = (number(), number());
-    let part = entry.last_chunk::<4>().map_or(0, |part| u32::from_le_bytes(*part));
-    (Key(key), FullAt { nanos, part })
+    let (key, rest) = entry.split_first_chunk::<8>().unwrap_or((&[0; 8], &[]));
+    let full_at = rest.first_chunk::<16>().map_or(0, |bytes| u128::from_le_bytes(*bytes));
+    let part = u32::try_from(full_at & u128::from(u32::MAX)).unwrap_or(0);
+    (Key(u64::from_le_bytes(*key)), FullAt { nanos: full_at >> PART_BITS, part })
 }
 
 fn encode(key: Key, full_at: FullAt) -> [u8; ENTRY] {
+    let number = full_at.nanos << PART_BITS | u128::from(full_at.part);
     let mut entry = [0; ENTRY];
-    let parts = key.0.to_le_bytes().into_iter().chain(full_at.nanos.to_le_bytes());
-    for (byte, value) in entry.iter_mut().zip(parts.chain(full_at.part.to_le_bytes())) {
-        *byte = value;
-    }
+    let bytes = key.0.to_le_bytes().into_iter().chain(number.to_le_bytes());
+    entry.iter_mut().zip(bytes).for_each(|(place, byte)| *place = byte);
     entry
 }
 
@@ -197,7 +194,7 @@ fn encode(key: Key, full_at: FullAt) -> [u8; ENTRY] {
 mod tests {
     use super::*;
 
-    fn at(nanos: u64) -> FullAt {
+    fn at(nanos: u128) -> FullAt {
         FullAt { nanos, part: 7 }
     }
 
@@ -221,6 +218,15 @@ mod tests {
         assert!(!entries.set(key(4), at(140), room, 121));
         assert_eq!(entries.bytes().len(), 2 * ENTRY);
         assert_eq!(Entries::new(entries.bytes().to_vec()), entries);
+    }
+
+    #[test]
+    fn the_largest_times_fit() {
+        for full_at in
+            [FullAt { nanos: (1 << 96) - 1, part: u32::MAX }, FullAt { nanos: 1 << 64, part: 0 }, at(0)]
+        {
+            assert_eq!(decode(&encode(Key(u64::MAX), full_at)), (Key(u64::MAX), full_at));
+        }
     }
 
     #[test]

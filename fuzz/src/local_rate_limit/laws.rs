@@ -124,9 +124,9 @@ impl<'s> Laws<'s> {
     /// Holds what is shared to the laws.
     pub(crate) fn shared(&self, (cells, bytes): (usize, usize)) {
         let most: usize = self.setup.limits.iter().map(|limit| limit.most_kept).sum();
-        // The seed of the hashes, and 20 bytes for each bucket.
+        // The seed of the hashes, and 24 bytes for each bucket.
         assert!(
-            cells <= 1 + most && bytes <= 16 + 20 * most,
+            cells <= 1 + most && bytes <= 16 + 24 * most,
             "{cells} cells with {bytes} bytes for {most} buckets"
         );
     }

@@ -202,8 +202,8 @@ impl<'a> Node<'a> {
 
     fn quoted(&self) -> String {
         // A Struct holds floating-point numbers only: 200 arrives as 200.0.
-        let number = self.value.as_f64().and_then(whole).filter(|_| self.value.is_f64());
-        let text = number.map_or_else(|| self.value.to_string(), |whole| whole.to_string());
+        let number = self.value.as_f64().filter(|number| whole(number.abs()).is_some());
+        let text = number.map_or_else(|| self.value.to_string(), |whole| format!("{whole:.0}"));
         if text.len() <= 64 {
             return text;
         }
@@ -361,8 +361,7 @@ mod tests {
 
     #[test]
     fn every_problem_is_named_with_its_path() {
-        let text =
-            r#"{"a": {"b": [1, "x"], "issuerr": 1, "zzz": 1}, "my.key": 2, "n": -1, "m": 10.0, "d": "5m"}"#;
+        let text = r#"{"a": {"b": [1, "x"], "issuerr": 1, "zzz": 1}, "my.key": 2, "n": -1, "m": 10.0, "k": -7.0, "d": "5m"}"#;
         let found = problems(text, |root| {
             let a = root.required("a")?.object()?;
             a.required("b")?.array()?.iter().for_each(|item| {
@@ -372,6 +371,7 @@ mod tests {
             a.finish();
             root.required("n")?.integer(0, 9);
             root.required("m")?.integer(0, 9);
+            root.required("k")?.integer(0, 9);
             root.required("d")?.duration();
             root.required("missing");
             Some(())
@@ -384,9 +384,10 @@ mod tests {
                 "a: unknown field `zzz`; known here: b, issuer",
                 "n: -1 is not a whole number from 0 to 9",
                 "m: 10 is not a whole number from 0 to 9",
+                "k: -7 is not a whole number from 0 to 9",
                 "d: \"5m\" is not a duration; write seconds with an s, such as \"60s\" or \"0.25s\"",
                 "`missing` is missing",
-                "unknown field `my.key`; known here: a, n, m, d, missing",
+                "unknown field `my.key`; known here: a, n, m, k, d, missing",
             ]
         );
     }

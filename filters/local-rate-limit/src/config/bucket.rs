@@ -6,8 +6,6 @@ use crate::bucket::{Bucket, SECOND};
 
 /// The longest time in which tokens may be refilled.
 const MOST_NANOS: u64 = 366 * 24 * 3600 * SECOND;
-/// The longest time in which a bucket may fill: when it will be full is kept in 64 bits, which end in the year 2554.
-const MOST_FILL_TIME: u64 = 100 * MOST_NANOS;
 /// As in Envoy's filter, although nothing here depends on it: what is refilled more often is a rate.
 const LEAST_FILL: u64 = 50_000_000;
 
@@ -21,18 +19,13 @@ pub(super) fn read(object: &Object<'_>) -> Option<Bucket> {
     let way = object.one_of(&["token_bucket", "rate"]);
     let burst = object.get("burst");
     let (name, node) = way?;
-    let bucket = if name == "rate" {
-        read_rate(&node, burst.as_ref())
-    } else {
-        if let Some(burst) = burst {
-            burst.error("goes with `rate`; of a `token_bucket` it is `max_tokens`");
-        }
-        read_token_bucket(&node)
-    }?;
-    if bucket.fill_time() > MOST_FILL_TIME {
-        node.error("takes more than 100 years to fill; let it hold fewer tokens, or more of them flow in");
+    if name == "rate" {
+        return read_rate(&node, burst.as_ref());
     }
-    Some(bucket)
+    if let Some(burst) = burst {
+        burst.error("goes with `rate`; of a `token_bucket` it is `max_tokens`");
+    }
+    read_token_bucket(&node)
 }
 
 fn read_token_bucket(node: &Node<'_>) -> Option<Bucket> {

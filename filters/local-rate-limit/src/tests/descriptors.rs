@@ -246,9 +246,9 @@ fn a_flood_of_keys_does_not_grow_what_is_kept() {
         asking.ask(&get("/").with("x-key", key.to_string()));
     }
     let (cells, bytes) = world.cells.size();
-    assert!(cells <= 65 && bytes <= 63 * 40 * 20 + 100, "{cells} cells, {bytes} bytes");
+    assert!(cells <= 65 && bytes <= 63 * 40 * cell::ENTRY + 100, "{cells} cells, {bytes} bytes");
     // The bucket of all is none of those that can be forgotten.
-    assert!(bytes > 1000 * 20);
+    assert!(bytes > 1000 * cell::ENTRY);
 }
 
 #[test]
@@ -270,5 +270,5 @@ fn nor_does_one_of_keys_with_another_shape() {
         asking.ask(&get("/").with("x-key", key.to_string()).with("x-plan", plan));
     }
     let (cells, bytes) = world.cells.size();
-    assert!(cells <= 8 && bytes <= 7 * 40 * 20 + 100, "{cells} cells, {bytes} bytes");
+    assert!(cells <= 8 && bytes <= 7 * 40 * cell::ENTRY + 100, "{cells} cells, {bytes} bytes");
 }
