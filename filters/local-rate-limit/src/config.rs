@@ -2,6 +2,7 @@
 
 mod answer;
 mod bucket;
+mod entry;
 mod limit;
 mod sample;
 
@@ -178,7 +179,7 @@ fn read_exempt(node: &Node<'_>, usual: &limit::Usual) -> Option<Exempt> {
             Some(node) => node.one_or_more().iter().map(RequestMatcher::read).collect(),
             None => Some(Vec::new()),
         };
-        let networks = object.get("cidrs").map_or(Some(Vec::new()), |node| limit::read_networks(&node));
+        let networks = object.get("cidrs").map_or(Some(Vec::new()), |node| entry::read_networks(&node));
         object.finish();
         let (matchers, networks) = (matchers?, networks?);
         if matchers.is_empty() && networks.is_empty() {

@@ -83,6 +83,7 @@ fn get(path: &str) -> HeadMap {
     HeadMap::get(path)
 }
 
+mod configuration;
 mod descriptors;
 mod enforcement;
 mod scopes;
