@@ -202,8 +202,11 @@ impl<'a> Node<'a> {
 
     fn quoted(&self) -> String {
         // A Struct holds floating-point numbers only: 200 arrives as 200.0.
-        let number = self.value.as_f64().filter(|number| whole(number.abs()).is_some());
-        let text = number.map_or_else(|| self.value.to_string(), |whole| format!("{whole:.0}"));
+        let whole = self.value.as_f64().and_then(|number| Some((number < 0.0, whole(number.abs())?)));
+        let text = match whole {
+            Some((negative, whole)) => format!("{}{whole}", if negative { "-" } else { "" }),
+            None => self.value.to_string(),
+        };
         if text.len() <= 64 {
             return text;
         }
