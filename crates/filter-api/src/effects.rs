@@ -73,8 +73,8 @@ impl Property {
     pub const CLAIM: &str = "foregate.jwt.";
 }
 
-/// A counter, by its place in [`crate::Filter::COUNTERS`] and, after these, [`crate::Filter::own_counters`]. Places from [`CounterSet::MOST`] on do not
-/// exist.
+/// A counter, by its place in [`crate::Filter::COUNTERS`] and, after these, [`crate::Filter::own_counters`].
+/// Places from [`CounterSet::MOST`] on do not exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counter(pub u8);
 

@@ -178,9 +178,8 @@ impl<C: Cells> Taking<'_, C> {
             }
             let mut done = 0_usize;
             let charges = self.charges;
-            for (group, (entries, over)) in charges.chunk_by(in_same_cell).zip(found) {
+            for (group, (mut entries, mut over)) in charges.chunk_by(in_same_cell).zip(found) {
                 let end = done.saturating_add(group.len());
-                let (mut entries, mut over) = (entries, over);
                 while !self.write(group, asked.get(done..end).unwrap_or_default(), entries, over)? {
                     self.settled.lost = self.settled.lost.saturating_add(1);
                     if self.settled.lost >= TRIES {

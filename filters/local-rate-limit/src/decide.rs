@@ -1,10 +1,7 @@
 //! The decision about one request.
 
-use std::sync::Arc;
-
 use filter_api::{
-    CounterSet, Effects, Fact, Facts, Filter, Head, HeaderValue, Host, Level, LogLine, Moment, Outcome,
-    Property, Text,
+    CounterSet, Effects, Fact, Facts, Filter, Head, Host, Level, LogLine, Moment, Outcome, Text,
 };
 
 use crate::LocalRateLimit;
@@ -14,9 +11,6 @@ use crate::charge::{self, Charge, Few, Settled, Undecided};
 use crate::config::{CONTENTION, Config, Cost, Kind, Limit, Scope, details};
 use crate::counters::{self, Allowed};
 use crate::keys::{Asked, KeyHash};
-
-/// The property that names the limit which a request is over that passes all the same.
-const REFUSED: &str = "foregate.local_rate_limit.refused";
 
 /// How long whoever lost too many races is told to wait, in nanoseconds.
 const AFTER_CONTENTION: u64 = 1;
@@ -91,9 +85,7 @@ pub(crate) fn outcome(filter: &LocalRateLimit, head: &impl Head, host: &impl Hos
             effects.counters.add(allowed.counter());
             effects.response = answer::on_response(told);
             effects.headers = answer::on_request(head, &config.when_not_enforced);
-            if let Ok(value) = HeaderValue::new(limit.name.as_bytes()) {
-                effects.properties.push(Property { name: Arc::from(REFUSED), value });
-            }
+            effects.properties.extend(limit.property.clone());
             Outcome::Continue(effects)
         }
     }
@@ -252,12 +244,14 @@ fn unsettled(config: &Config, host: &impl Host, undecided: Undecided) -> Outcome
     let lost = match undecided {
         Undecided::HostFailed => {
             // As the filter declares: it must not stand in the way of what it cannot count.
-            let text = format!(
-                "{}: the host does not let it count requests, so all pass; allow proxy_get_shared_data, \
-                 proxy_set_shared_data, proxy_get_property and proxy_get_current_time_nanoseconds",
-                LocalRateLimit::NAME
-            );
-            effects.log = host.logs(Level::Error).then_some(LogLine { level: Level::Error, text });
+            effects.log = host.logs(Level::Error).then(|| {
+                let text = format!(
+                    "{}: the host does not let it count requests, so all pass; allow proxy_get_shared_data, \
+                     proxy_set_shared_data, proxy_get_property and proxy_get_current_time_nanoseconds",
+                    LocalRateLimit::NAME
+                );
+                LogLine { level: Level::Error, text }
+            });
             effects.counters.add(Allowed::HostFailure.counter());
             return Outcome::Continue(effects);
         }

@@ -2,7 +2,7 @@
 
 use filter_api::config::{Node, Object};
 use filter_api::matcher::RequestMatcher;
-use filter_api::{HeaderName, Text};
+use filter_api::{HeaderName, HeaderValue, Property, Text};
 
 use super::entry::{self, Override};
 use super::{bucket, details};
@@ -10,6 +10,9 @@ use crate::bucket::{Bucket, SECOND};
 use crate::cell::Table;
 use crate::client::Origin;
 use crate::keys::{Entry, hash_of};
+
+/// The property that names the limit which a request is over that passes all the same.
+const REFUSED: &str = "foregate.local_rate_limit.refused";
 
 /// The most bytes of a limit's name, which stands in metrics and headers.
 const MAX_NAME: usize = 64;
@@ -22,6 +25,8 @@ pub(crate) struct Limit {
     pub(crate) name: Text,
     /// The response-code details of a refusal.
     pub(crate) details: Text,
+    /// What names it to whoever looks at a request that is over it and passes all the same.
+    pub(crate) property: Option<Property>,
     /// Which requests it is for; none: all that have its entries.
     pub(crate) matcher: Option<RequestMatcher>,
     /// What tells its buckets apart; none: it has one.
@@ -242,6 +247,8 @@ impl Draft {
         Limit {
             specials_are_fixed: others_are_fixed && usual.scope != Scope::Connection,
             details: details(&name),
+            // A name has no control characters, so there always is one.
+            property: HeaderValue::new(&name).ok().map(|value| Property { name: REFUSED.into(), value }),
             specials: specials.collect(),
             id: id(&bucket, ""),
             policy: policy(&name, &bucket),
