@@ -35,7 +35,9 @@ mod text;
 pub use background::{Background, Fetch, Fetched, Response, Work};
 pub use cells::{CellMap, Cells, HostFailed, Over, SharedValue};
 pub use claim::{ClaimPath, ClaimText};
-pub use effects::{Counter, CounterSet, Effects, HeaderOp, Level, LogLine, Outcome, Property};
+pub use effects::{
+    Counter, CounterSet, Effects, HeaderOp, Level, LogLine, Outcome, Property, ResponseEffects,
+};
 pub use fact::{Fact, Facts};
 pub use filter::{
     Attribute, Callback, Configured, Filter, Hash, Host, HostVerdict, Moment, NoHost, OnHostFailure,
