@@ -64,6 +64,12 @@ impl<'h, H: Head> Edited<'h, H> {
         Self { head, looked_at: Cell::new(false), names: SmallVec::new() }
     }
 
+    /// The head as it was.
+    pub fn original(&self) -> &'h H {
+        self.looked_at.set(true);
+        self.head
+    }
+
     /// The lines of this name.
     pub fn lines_of(&self, name: &str) -> Lines<'h> {
         match self.find(name) {
