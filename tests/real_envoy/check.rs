@@ -196,6 +196,16 @@ async fn the_command_and_envoy_agree() -> anyhow::Result<()> {
         (limit, text("BytesValue", ", value: eyJyYXRlIjoiMTAifQ==")),
         (limit, text("BytesValue", ", value: '?'")),
         (limit, "                configuration: { rate: 10/s }".to_owned()),
+        (
+            "header_rewrite",
+            of_struct(
+                "{ request_mutations: [{ set: { name: x-a, value: on } }, { set: { name: x-b, value: 1.5 } }, { path: { prefix: v1, with: 1 } }, { status: 2e2, remove: ':path' }] }",
+            ),
+        ),
+        (
+            "header_rewrite",
+            of_struct("{ response_mutations: [{ set: { name: x-a, value: 1.5 }, status: 0x1F4 }] }"),
+        ),
         (limit, policy("fail_open: true")),
         (limit, policy("fail_open: false")),
         (limit, of_struct(GOOD).replace("FAIL_RELOAD", "FAIL_RELAOD")),
@@ -222,6 +232,12 @@ async fn the_command_and_envoy_agree() -> anyhow::Result<()> {
     // Of a type that the filter cannot read it sees the bytes, and takes them for JSON.
     let other = around(limit, &text("Int32Value", ", value: 5"))?;
     assert!(!envoy_says(&other, "yaml").await?.taken && !check_says(&other, Format::Either)?.taken);
+    // Of several documents Envoy reads one.
+    let bad = around(limit, &of_struct("{ rate: 10 }"))?;
+    let both = format!("{}\n---{bad}", around(limit, &of_struct(GOOD))?);
+    assert!(!envoy_says(&bad, "yaml").await?.taken && envoy_says(&both, "yaml").await?.taken);
+    let (plugins, _) = envoy_configuration(&both, Format::Either, Path::new("/"))?;
+    assert!(plugins[1].problems.iter().any(|problem| problem.message.starts_with("Envoy reads the first")));
     assert!(judged.0 >= 8 && judged.1 >= 15, "{judged:?}");
     Ok(())
 }

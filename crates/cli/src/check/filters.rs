@@ -2,6 +2,7 @@
 
 use filter_api::config::Problem;
 use filter_api::{Filter, OnHostFailure};
+use header_rewrite::HeaderRewrite;
 use jwt_reject::JwtReject;
 use local_rate_limit::LocalRateLimit;
 
@@ -32,6 +33,7 @@ pub struct Verdict {
 pub const ALL: &[Known] = &[
     Known::new::<JwtReject>(false, |json| configure::<JwtReject>(json, |_| Vec::new())),
     Known::new::<LocalRateLimit>(false, |json| configure::<LocalRateLimit>(json, |_| Vec::new())),
+    Known::new::<HeaderRewrite>(false, |json| configure::<HeaderRewrite>(json, |_| Vec::new())),
 ];
 
 impl Known {

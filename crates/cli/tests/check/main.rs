@@ -118,6 +118,26 @@ fn what_the_readme_tells_to_paste_is_good() {
 }
 
 #[test]
+fn the_readme_shows_what_is_printed() {
+    let files = with_modules();
+    let blocks = blocks("README.md");
+    let second: String = blocks[1].lines().map(|line| format!("          {line}\n")).collect();
+    let router = "          - name: envoy.filters.http.router";
+    let mistakes = [
+        (router.to_owned(), format!("{second}{router}")),
+        ("issuer: https".into(), "issuerr: https".into()),
+        ("path: /health".into(), "path: health".into()),
+        ("rate: 100/10s".into(), "rate: 100 per second".into()),
+        ("                failure_policy: FAIL_RELOAD\n".into(), String::new()),
+    ];
+    let text = mistakes.iter().fold(blocks[0].clone(), |text, (from, to)| text.replacen(from, to, 1));
+    files.write("envoy.yaml", text);
+    let (code, out, _) = foregate_in(files.folder(), &["check", "envoy.yaml"], "");
+    let readme = fs::read_to_string(root().join("README.md")).unwrap();
+    assert!(code == 1 && readme.contains(&format!("\n```\n{out}```\n")), "{out}");
+}
+
+#[test]
 fn json_has_the_documented_shape() {
     let files = with_modules();
     let text = limiter(&configured("{ rate: 10/s, status: 200 }").replace("FAIL_RELOAD", "UNSPECIFIED"))
@@ -276,7 +296,11 @@ fn all_files_are_checked_whatever_became_of_one() {
         let (code, out, err) = check(arguments);
         assert_eq!((code, out.as_str()), (2, ""), "{err}");
     }
-    assert!(check(&["--filter", "jwt", "good.yaml"]).2.contains("there are jwt_reject, local_rate_limit"));
+    assert!(
+        check(&["--filter", "jwt", "good.yaml"])
+            .2
+            .contains("there are jwt_reject, local_rate_limit, header_rewrite")
+    );
     let (code, out, _) = check(&["--help"]);
     assert!(code == 0 && out.contains("--explain") && out.contains("passed_over"), "{out}");
 }
