@@ -18,9 +18,7 @@ const ANSWER: &str = "X-POWERED-BY: a\r\nX-Frame-Options: sameorigin\r\n";
 /// All three take a name for what it is, however it is written.
 #[tokio::test(flavor = "multi_thread")]
 async fn names_in_capitals_are_the_same_names() -> anyhow::Result<()> {
-    for implementation in
-        [super::implementation::Implementation::Native, super::implementation::Implementation::Lua]
-    {
+    for implementation in ALL {
         let (address, arrived) = upstream().await?;
         let envoy = Envoy::start(&configuration(implementation, address)?, &Gateway::options()).await?;
         let request = format!("GET /x HTTP/1.1\r\nHost: {HOST}\r\n{REQUEST}Connection: close\r\n\r\n");
