@@ -14,7 +14,7 @@ use crate::toolchain::{self, TARGET, Toolchain};
 use crate::{lock, process, prune, target_dir, workspace_root};
 
 /// Every module: the package that it is made of, which is also its name in `dist/`.
-pub const MODULES: &[&str] = &["jwt_reject", "local_rate_limit"];
+pub const MODULES: &[&str] = &["jwt_reject", "local_rate_limit", "header_rewrite"];
 
 /// Modules that only the tests load. They go to the target folder, not to `dist/`.
 pub const TEST_MODULES: &[&str] = &["signature_probe"];
@@ -156,7 +156,7 @@ mod tests {
         let message = ensure("jwt-reject").unwrap_err().to_string();
         assert!(
             message.starts_with(
-                "no module is named \"jwt-reject\"; there are [\"jwt_reject\", \"local_rate_limit\""
+                "no module is named \"jwt-reject\"; there are [\"jwt_reject\", \"local_rate_limit\", \""
             ),
             "{message}"
         );

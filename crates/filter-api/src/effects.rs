@@ -4,22 +4,23 @@ use std::sync::Arc;
 
 use crate::{Facts, HeaderName, HeaderValue, LocalReply};
 
-/// What a filter decided about a request.
+/// What a filter decided about a request. `K` is what it keeps until the response comes: see
+/// [`crate::Filter::Kept`].
 #[derive(Debug, Clone, PartialEq)]
-pub enum Outcome {
+pub enum Outcome<K = ()> {
     /// The request goes on, once the effects are applied.
-    Continue(Effects),
+    Continue(Effects<K>),
     /// The request ends here. Of the effects, only counters, counts, facts and the log line apply.
-    Reply(LocalReply, Effects),
+    Reply(LocalReply, Effects<K>),
     /// The request is held, and asked about again when [`crate::Work::resume`] says so or at this moment (in
     /// nanoseconds since 1970), whichever comes first. Of the effects, only counters and the log line
     /// apply. Only to be said where [`crate::Host::waiting`] allows it.
-    Wait(u64, Effects),
+    Wait(u64, Effects<K>),
 }
 
-impl Outcome {
+impl<K> Outcome<K> {
     /// The effects, whichever way it went.
-    pub fn effects(&self) -> &Effects {
+    pub fn effects(&self) -> &Effects<K> {
         match self {
             Self::Continue(effects) | Self::Reply(_, effects) | Self::Wait(_, effects) => effects,
         }
@@ -27,13 +28,16 @@ impl Outcome {
 }
 
 /// What to do besides continuing or replying. Empty effects allocate nothing.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Effects {
+#[derive(Debug, Clone, PartialEq)]
+pub struct Effects<K = ()> {
     /// Operations on the request's headers, applied in this order.
     pub headers: Vec<HeaderOp>,
-    /// Operations on the response's headers, applied in this order when they come, whoever answers.
-    /// Needs [`crate::Callback::ResponseHeaders`].
+    /// Operations on the response's headers that are known by now, applied in this order when they come, whoever
+    /// answers. Needs [`crate::Callback::ResponseHeaders`].
     pub response: Vec<HeaderOp>,
+    /// What the filter keeps of the request. If there is anything, it is asked about the response, with
+    /// [`crate::Filter::on_response`]; that too needs the callback.
+    pub kept: Option<K>,
     /// Counters to increment by one.
     pub counters: CounterSet,
     /// Counters to increment by more.
@@ -42,6 +46,32 @@ pub struct Effects {
     pub facts: Facts,
     /// Findings for whatever else looks at this request: see [`Property`].
     pub properties: Vec<Property>,
+    /// A line for the log. Made only where [`crate::Host::logs`] says that it would be written.
+    pub log: Option<LogLine>,
+}
+
+impl<K> Default for Effects<K> {
+    fn default() -> Self {
+        Self {
+            headers: Vec::new(),
+            response: Vec::new(),
+            kept: None,
+            counters: CounterSet::default(),
+            counts: Vec::new(),
+            facts: Facts::default(),
+            properties: Vec::new(),
+            log: None,
+        }
+    }
+}
+
+/// What a filter wants done when the headers of a response have come.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ResponseEffects {
+    /// Operations on the response's headers, applied in this order.
+    pub headers: Vec<HeaderOp>,
+    /// Counters to increment by one.
+    pub counters: CounterSet,
     /// A line for the log. Made only where [`crate::Host::logs`] says that it would be written.
     pub log: Option<LogLine>,
 }

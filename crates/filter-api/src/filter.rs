@@ -2,7 +2,7 @@
 
 use crate::background::{Background, Fetched, Work};
 use crate::config::{ConfigErrors, Problem};
-use crate::{Cells, Facts, Head, HostFailed, Level, Outcome, Over, SharedValue};
+use crate::{Cells, Facts, Head, HostFailed, Level, Outcome, Over, ResponseEffects, SharedValue};
 
 /// Time and chance, as inputs: a filter reads neither by itself.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -33,6 +33,9 @@ pub trait Filter: Sized {
     /// What a failed host call means for a request.
     const ON_HOST_FAILURE: OnHostFailure;
 
+    /// What it keeps of a request until the response comes; `()` where it looks at no response.
+    type Kept: 'static;
+
     /// Names of its counters, as they follow `foregate.<name>.` in Envoy's statistics.
     const COUNTERS: &'static [&'static str];
 
@@ -47,7 +50,13 @@ pub trait Filter: Sized {
     }
 
     /// Decides about a request. `facts` are what the filters before this one found out.
-    fn on_request(&self, head: &impl Head, host: &impl Host, facts: &Facts) -> Outcome;
+    fn on_request(&self, head: &impl Head, host: &impl Host, facts: &Facts) -> Outcome<Self::Kept>;
+
+    /// Decides about the headers of a response, by what it has kept of the request. A host does not show the
+    /// request's headers any more by then. Needs [`Callback::ResponseHeaders`].
+    fn on_response(&self, _: &Self::Kept, _: &impl Head, _: &impl Host) -> ResponseEffects {
+        ResponseEffects::default()
+    }
 
     /// Takes its first steps behind the scenes: once, when this configuration begins to serve a worker. It
     /// runs for the main thread too, and in a VM that is there to try the configuration out.
@@ -90,7 +99,8 @@ pub enum Callback {
     RequestBody,
     /// The request's trailers have arrived.
     RequestTrailers,
-    /// The response's headers have arrived. For filters with [`crate::Effects::response`].
+    /// The response's headers have arrived. For filters with [`crate::Effects::response`] or
+    /// [`crate::Effects::kept`].
     ResponseHeaders,
 }
 
@@ -147,6 +157,15 @@ pub enum Attribute<'a> {
     ConnectionId,
     /// A [`crate::Property`] that another filter has set, by its name.
     Property(&'a str),
+    /// The protocol that the client speaks, as text, `HTTP/1.1`: Envoy's `request.protocol`.
+    Protocol,
+    /// The name of the route that was chosen: Envoy's `xds.route_name`. Empty for a route without one.
+    RouteName,
+    /// When the request began, nanoseconds since 1970, 8 bytes, little-endian: Envoy's `request.time`.
+    StartTime,
+    /// An entry of Envoy's dynamic metadata: a namespace, then names of members. It comes as text: a string as it is,
+    /// anything else as JSON.
+    DynamicMetadata(&'a [Box<str>]),
 }
 
 /// Whether a request may be answered with [`Outcome::Wait`].

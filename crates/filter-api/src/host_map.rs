@@ -26,6 +26,14 @@ pub struct HostMap {
     pub connection: Cell<u64>,
     /// What other filters have found out.
     pub properties: RefCell<BTreeMap<String, Vec<u8>>>,
+    /// Envoy's `request.protocol`.
+    pub protocol: RefCell<String>,
+    /// Envoy's `xds.route_name`.
+    pub route_name: RefCell<String>,
+    /// When the request began, in nanoseconds since 1970.
+    pub started: Cell<u64>,
+    /// Dynamic metadata, by namespace and names joined by colons, as text.
+    pub metadata: RefCell<BTreeMap<String, Vec<u8>>>,
     /// Whether lines of every level are written; else none are.
     pub logs: bool,
 }
@@ -38,6 +46,8 @@ impl HostMap {
             dice: Cell::new(1),
             source_address: RefCell::new("192.0.2.1:4711".to_owned()),
             connection: Cell::new(1),
+            protocol: RefCell::new("HTTP/1.1".to_owned()),
+            started: Cell::new(now),
             ..Self::default()
         }
     }
@@ -86,6 +96,10 @@ impl Host for HostMap {
             }
             Attribute::ConnectionId => Some(self.connection.get().to_le_bytes().to_vec()),
             Attribute::Property(name) => self.properties.borrow().get(name).cloned(),
+            Attribute::Protocol => Some(self.protocol.borrow().clone().into_bytes()),
+            Attribute::RouteName => Some(self.route_name.borrow().clone().into_bytes()),
+            Attribute::StartTime => Some(self.started.get().to_le_bytes().to_vec()),
+            Attribute::DynamicMetadata(path) => self.metadata.borrow().get(&path.join(":")).cloned(),
         }
     }
 

@@ -12,6 +12,8 @@
 //! - [`Cells`]: what it shares with its other workers
 //! - [`Background`]: what it may do between requests, and [`Work`], what it answers then
 //! - [`matcher`]: which requests a rule is for, the same in every filter
+//! - [`Edited`]: a head with edits over it
+//! - [`template`]: texts with operators in them
 //! - [`config`]: reading a configuration so that every problem in it is named with its path
 
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
@@ -20,6 +22,7 @@ mod background;
 mod cells;
 mod claim;
 pub mod config;
+mod edited;
 mod effects;
 mod fact;
 mod filter;
@@ -30,12 +33,16 @@ pub mod json;
 pub mod matcher;
 pub mod parts;
 mod reply;
+pub mod template;
 mod text;
 
 pub use background::{Background, Fetch, Fetched, Response, Work};
 pub use cells::{CellMap, Cells, HostFailed, Over, SharedValue};
 pub use claim::{ClaimPath, ClaimText};
-pub use effects::{Counter, CounterSet, Effects, HeaderOp, Level, LogLine, Outcome, Property};
+pub use edited::{Edited, Line, Lines};
+pub use effects::{
+    Counter, CounterSet, Effects, HeaderOp, Level, LogLine, Outcome, Property, ResponseEffects,
+};
 pub use fact::{Fact, Facts};
 pub use filter::{
     Attribute, Callback, Configured, Filter, Hash, Host, HostVerdict, Moment, NoHost, OnHostFailure,

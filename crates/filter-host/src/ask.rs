@@ -7,25 +7,34 @@ use filter_api::{
     SharedValue, SignatureCheck, Waiting,
 };
 
-use crate::calls;
+use crate::calls::{self, Headers};
+use crate::metadata;
 use crate::pairs::{Pairs, PairsHead};
 use crate::vm::Vm;
 
-/// The request's headers, read when they are first looked at, and once. A filter that decides without them does
-/// not pay for them.
-#[derive(Debug, Default)]
-pub(crate) struct RequestHead(OnceCell<Option<Pairs>>);
+/// The headers of a request or of its response, read when they are first looked at, and once. A filter that decides
+/// without them does not pay for them.
+#[derive(Debug)]
+pub(crate) struct MessageHead {
+    headers: Headers,
+    pairs: OnceCell<Option<Pairs>>,
+}
 
-impl RequestHead {
+impl MessageHead {
+    /// These headers, not read yet.
+    pub(crate) fn of(headers: Headers) -> Self {
+        Self { headers, pairs: OnceCell::new() }
+    }
+
     /// Whether they were asked for in vain: what was decided then was decided about nothing.
     pub(crate) fn is_missing(&self) -> bool {
-        matches!(self.0.get(), Some(None))
+        matches!(self.pairs.get(), Some(None))
     }
 }
 
-impl Head for RequestHead {
+impl Head for MessageHead {
     fn lines(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
-        let pairs = self.0.get_or_init(|| Pairs::new(calls::request_headers().ok()?).ok());
+        let pairs = self.pairs.get_or_init(|| Pairs::new(calls::headers(self.headers).ok()?).ok());
         pairs.iter().flat_map(|pairs| pairs.head().into_lines())
     }
 }
@@ -66,6 +75,12 @@ impl Host for Request<'_> {
             Attribute::SourceAddress => "source\0address",
             Attribute::ConnectionId => "connection\0id",
             Attribute::Property(name) => name,
+            Attribute::Protocol => "request\0protocol",
+            Attribute::RouteName => "xds\0route_name",
+            Attribute::StartTime => "request\0time",
+            Attribute::DynamicMetadata(path) => {
+                return metadata::find(&calls::property("metadata").ok()?, path);
+            }
         };
         calls::property(path).ok()
     }

@@ -182,17 +182,17 @@ fn buffer(buffer: u32) -> Result<Vec<u8>, Failed> {
     }
 }
 
-/// All request headers, in the format of [`pairs`].
-pub(crate) fn request_headers() -> Result<Vec<u8>, Failed> {
-    headers(REQUEST_HEADERS)
+/// All headers of a request or a response, in the format of [`pairs`].
+pub(crate) fn headers(headers: Headers) -> Result<Vec<u8>, Failed> {
+    header_map(headers.map())
 }
 
 /// The headers of the response to an HTTP call, while the host tells of it.
 pub(crate) fn call_response_headers() -> Result<Vec<u8>, Failed> {
-    headers(HTTP_CALL_RESPONSE_HEADERS)
+    header_map(HTTP_CALL_RESPONSE_HEADERS)
 }
 
-fn headers(map: u32) -> Result<Vec<u8>, Failed> {
+fn header_map(map: u32) -> Result<Vec<u8>, Failed> {
     // SAFETY: the host writes a pointer and a length to live variables.
     received(|data, length| unsafe { proxy_get_header_map_pairs(map, data, length) })
 }
@@ -206,12 +206,18 @@ pub(crate) enum Headers {
     Response,
 }
 
+impl Headers {
+    fn map(self) -> u32 {
+        match self {
+            Self::Request => REQUEST_HEADERS,
+            Self::Response => RESPONSE_HEADERS,
+        }
+    }
+}
+
 /// Performs an operation on headers.
 pub(crate) fn edit(headers: Headers, operation: &HeaderOp) -> Result<(), Failed> {
-    let map = match headers {
-        Headers::Request => REQUEST_HEADERS,
-        Headers::Response => RESPONSE_HEADERS,
-    };
+    let map = headers.map();
     let line = |name: &HeaderName, value: &HeaderValue, write: Write| {
         let (name, value) = (name.as_str(), value.as_bytes());
         // SAFETY: pointers and lengths are of live slices.

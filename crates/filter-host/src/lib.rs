@@ -9,6 +9,7 @@
 //! ```
 //!
 //! - [`configuration`]: a plugin's configuration, made into JSON
+//! - [`metadata`]: dynamic metadata, read from the host's format
 //! - [`pairs`]: the host's format for headers, read in place
 //! - [`signature`]: the host's format for signature checks
 //! - `module`: the life of a VM, of a configuration and of a request
@@ -25,7 +26,9 @@
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
 pub mod configuration;
+pub mod metadata;
 pub mod pairs;
+mod protobuf;
 pub mod section;
 pub mod signature;
 

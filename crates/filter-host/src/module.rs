@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use filter_api::{Callback, Facts, Fetched, Filter, HeaderOp, HostFailed, Level, Outcome, Waiting, Work};
 
-use crate::ask::{Behind, CallResponse, Request, RequestHead};
+use crate::ask::{Behind, CallResponse, MessageHead, Request};
 use crate::calls::{self, Headers};
 use crate::configuration;
 use crate::metrics::Metrics;
@@ -29,7 +29,7 @@ const CONTINUE: u32 = 0;
 const PAUSE: u32 = 1;
 
 /// What lives in one VM.
-pub struct Module<F> {
+pub struct Module<F: Filter> {
     vm: Vm,
     /// The configurations that serve, or are no longer served from but have not ended, by the host's number.
     roots: RefCell<Vec<(u32, Rc<Root<F>>)>>,
@@ -38,8 +38,16 @@ pub struct Module<F> {
     newest: Cell<(u32, u32)>,
     /// The requests held.
     held: RefCell<Vec<Held<F>>>,
-    /// What to do with the headers of responses that are to come, by the host's number of their stream.
-    responses: RefCell<BTreeMap<u32, Vec<HeaderOp>>>,
+    /// What is to be done about responses that are to come, by the host's number of their stream.
+    responses: RefCell<BTreeMap<u32, ToCome<F>>>,
+}
+
+/// What is to be done about a response that is to come.
+struct ToCome<F: Filter> {
+    /// Operations that are known by now.
+    operations: Vec<HeaderOp>,
+    /// What the filter keeps, where it is to be asked, and the configuration that decided about the request.
+    kept: Option<(Rc<Root<F>>, F::Kept)>,
 }
 
 /// One configuration of the plugin.
@@ -179,9 +187,21 @@ impl<F: Filter> Module<F> {
 
     /// `proxy_on_response_headers`: for an answer of our own too, for which nothing is to be done.
     pub fn on_response_headers(&self, stream: u32) -> u32 {
-        let operations = self.responses.borrow_mut().remove(&stream);
+        let to_come = self.responses.borrow_mut().remove(&stream);
+        let Some(ToCome { operations, kept }) = to_come else { return CONTINUE };
         // Who answers has answered: what cannot be written stops no response.
-        let _ = perform::edit(Headers::Response, &operations.unwrap_or_default());
+        let mut done = perform::edit(Headers::Response, &operations);
+        if let Some((root, kept)) = kept {
+            let head = MessageHead::of(Headers::Response);
+            let effects = root.filter.on_response(&kept, &head, &Request::new(&self.vm, Waiting::Never));
+            perform::observe(&root.metrics, effects.counters, &[], &effects.log);
+            done &= !head.is_missing() && perform::edit(Headers::Response, &effects.headers);
+        }
+        if !done {
+            let text =
+                format!("{}: the host does not let it edit a response; allow the calls it needs", F::NAME);
+            calls::log(Level::Error, &text);
+        }
         CONTINUE
     }
 
@@ -202,15 +222,17 @@ impl<F: Filter> Module<F> {
             None => Waiting::Never,
         };
         let host = Request::new(&self.vm, waiting);
-        let head = RequestHead::default();
+        let head = MessageHead::of(Headers::Request);
         let outcome = root.filter.on_request(&head, &host, &Facts::default());
         if head.is_missing() {
             return Some(perform::failed::<F>("host_failure"));
         }
         match outcome {
             Outcome::Continue(mut effects) => {
-                if !effects.response.is_empty() {
-                    self.responses.borrow_mut().insert(stream, std::mem::take(&mut effects.response));
+                let operations = std::mem::take(&mut effects.response);
+                let kept = effects.kept.take().map(|kept| (Rc::clone(root), kept));
+                if kept.is_some() || !operations.is_empty() {
+                    self.responses.borrow_mut().insert(stream, ToCome { operations, kept });
                 }
                 Some(perform::go_on::<F>(&root.metrics, &effects))
             }

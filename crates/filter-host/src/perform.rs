@@ -18,8 +18,8 @@ pub(crate) enum Verdict {
 }
 
 /// Applies the effects of a request that goes on, but for those on its response, and says whether it does.
-pub(crate) fn go_on<F: Filter>(metrics: &Metrics, effects: &Effects) -> Verdict {
-    let Effects { headers, response: _, counters, counts, facts: _, properties, log } = effects;
+pub(crate) fn go_on<F: Filter>(metrics: &Metrics, effects: &Effects<F::Kept>) -> Verdict {
+    let Effects { headers, response: _, kept: _, counters, counts, facts: _, properties, log } = effects;
     observe(metrics, *counters, counts, log);
     if !edit(Headers::Request, headers) {
         return failed::<F>("host_failure");
@@ -32,7 +32,12 @@ pub(crate) fn go_on<F: Filter>(metrics: &Metrics, effects: &Effects) -> Verdict 
 }
 
 /// Answers the request.
-pub(crate) fn answer(head: &impl Head, metrics: &Metrics, reply: &LocalReply, effects: &Effects) -> Verdict {
+pub(crate) fn answer<K>(
+    head: &impl Head,
+    metrics: &Metrics,
+    reply: &LocalReply,
+    effects: &Effects<K>,
+) -> Verdict {
     observe(metrics, effects.counters, &effects.counts, &effects.log);
     send(reply, Protocol::of(head))
 }

@@ -63,6 +63,7 @@ impl Filter for JwtReject {
     ];
     // A request that could not be looked at must not get past.
     const ON_HOST_FAILURE: OnHostFailure = OnHostFailure::Refuse;
+    type Kept = ();
     const COUNTERS: &'static [&'static str] = reason::COUNTERS;
 
     fn configure(json: &[u8]) -> Result<Configured<Self>, ConfigErrors> {

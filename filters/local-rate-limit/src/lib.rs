@@ -56,6 +56,7 @@ impl Filter for LocalRateLimit {
         &[Callback::RequestHeaders, Callback::ResponseHeaders, Callback::Tick];
     // It guards against too much, not against anybody: what it cannot count it does not stop.
     const ON_HOST_FAILURE: OnHostFailure = OnHostFailure::Pass;
+    type Kept = ();
     const COUNTERS: &'static [&'static str] = counters::COUNTERS;
 
     fn configure(json: &[u8]) -> Result<Configured<Self>, ConfigErrors> {

@@ -209,6 +209,7 @@ impl Host for Asked<'_> {
                 let subject = name.strip_prefix(Property::CLAIM) == Some("sub");
                 self.request.subject.clone().filter(|_| subject)
             }
+            _ => None,
         }
     }
 

@@ -74,7 +74,8 @@ impl RequestMatcher {
 }
 
 impl HeaderCondition {
-    fn read(node: &Node<'_>) -> Option<Self> {
+    /// Reads `{name}` and at most one way in which its lines must look.
+    pub fn read(node: &Node<'_>) -> Option<Self> {
         let object = node.object()?;
         let name = object.required("name").and_then(|name| name.header_name());
         let invert = object.get("invert_match").and_then(|flag| flag.bool()).unwrap_or(false);
@@ -102,7 +103,8 @@ impl HeaderCondition {
         Some(Self { name: name?, values, invert: invert != absent })
     }
 
-    fn holds(&self, head: &impl Head) -> bool {
+    /// Whether the head meets it.
+    pub fn holds(&self, head: &impl Head) -> bool {
         let mut lines = head.get_all(self.name.as_str());
         let found = if self.values.is_empty() {
             lines.next().is_some()

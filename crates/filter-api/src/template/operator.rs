@@ -1,0 +1,150 @@
+//! The operators, and where each takes its value from.
+
+use std::sync::Arc;
+
+use super::{Sources, TimeFormat, Written};
+use crate::{Attribute, ClaimText, Facts, Head, HeaderName, Host};
+
+/// An operator.
+#[derive(Debug, Clone)]
+pub(super) enum Operator {
+    /// The first line of a header, or else of another.
+    Header { message: Message, name: HeaderName, or: Option<HeaderName>, cut: Cut },
+    /// What the client speaks.
+    Protocol,
+    /// The client's address, without its port.
+    ClientAddress,
+    /// The route's name.
+    RouteName,
+    /// When the request began.
+    StartTime(TimeFormat),
+    /// A namespace, then names of members.
+    DynamicMetadata(Box<[Box<str>]>),
+    /// A claim of a verified token, and the property that holds it where another module has verified it.
+    Claim(ClaimText, Arc<str>),
+    /// Has no value: one that was looked for when the request came, and was not there.
+    Missing,
+    /// One that was not fit to be written.
+    Unfit,
+}
+
+/// Whose headers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Message {
+    Request,
+    Response,
+}
+
+/// What of a header's value is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Cut {
+    /// All of it.
+    Nothing,
+    /// Of a path, what stands before the query.
+    Query,
+}
+
+impl Operator {
+    pub(super) fn is_of_trusted_origin(&self) -> bool {
+        matches!(self, Self::Claim(..) | Self::DynamicMetadata(_))
+    }
+
+    pub(super) fn needs_request(&self) -> bool {
+        matches!(self, Self::Header { message: Message::Request, .. } | Self::Claim(..))
+    }
+
+    /// Whether its value is a path, so that what must be escaped in one is.
+    pub(super) fn is_path(&self) -> bool {
+        match self {
+            Self::Header { message, name, or, .. } => {
+                let is_path = |name: &HeaderName| matches!(name.as_str(), ":path" | "x-envoy-original-path");
+                *message == Message::Request && is_path(name) && or.as_ref().is_none_or(is_path)
+            }
+            _ => false,
+        }
+    }
+
+    /// Gives its value, if it has one, and says whether it has.
+    pub(super) fn give<Q: Head, R: Head, T: Host>(
+        &self,
+        sources: &Sources<'_, Q, R, T>,
+        take: impl FnOnce(&[u8]),
+    ) -> Written {
+        let attribute = |attribute| sources.host.attribute(attribute);
+        match self {
+            Self::Header { message: Message::Request, name, or, cut } => {
+                header(sources.request, name, or.as_ref(), *cut, take)
+            }
+            Self::Header { message: Message::Response, name, or, cut } => {
+                header(sources.response, name, or.as_ref(), *cut, take)
+            }
+            Self::Protocol => given(attribute(Attribute::Protocol).as_deref(), take),
+            Self::ClientAddress => {
+                let address = attribute(Attribute::SourceAddress);
+                given(address.as_deref().map(without_port), take)
+            }
+            Self::RouteName => {
+                let name = attribute(Attribute::RouteName);
+                given(name.as_deref().filter(|name| !name.is_empty()), take)
+            }
+            Self::StartTime(format) => {
+                let time = attribute(Attribute::StartTime).and_then(|bytes| Some(*bytes.first_chunk::<8>()?));
+                let Some(time) = time else { return Written::Missing };
+                let mut text = Vec::new();
+                format.write(u64::from_le_bytes(time), &mut text);
+                given(Some(&text), take)
+            }
+            Self::DynamicMetadata(path) => {
+                given(attribute(Attribute::DynamicMetadata(path)).as_deref(), take)
+            }
+            Self::Claim(claim, property) => match sources.facts.and_then(|facts| of_token(claim, facts)) {
+                Some(Ok(value)) => given(Some(value.as_bytes()), take),
+                Some(Err(())) => Written::Unfit,
+                None => given(attribute(Attribute::Property(property)).as_deref(), take),
+            },
+            Self::Missing => Written::Missing,
+            Self::Unfit => Written::Unfit,
+        }
+    }
+}
+
+fn given(value: Option<&[u8]>, take: impl FnOnce(&[u8])) -> Written {
+    match value {
+        Some(value) => {
+            take(value);
+            Written::All
+        }
+        None => Written::Missing,
+    }
+}
+
+fn header(
+    head: Option<&impl Head>,
+    name: &HeaderName,
+    or: Option<&HeaderName>,
+    cut: Cut,
+    take: impl FnOnce(&[u8]),
+) -> Written {
+    let Some(head) = head else { return Written::Missing };
+    let value = head.first(name.as_str()).or_else(|| head.first(or?.as_str()));
+    let cut = |value| match cut {
+        Cut::Nothing => value,
+        Cut::Query => before_query(value),
+    };
+    given(value.map(cut), take)
+}
+
+fn before_query(path: &[u8]) -> &[u8] {
+    path.split(|byte| *byte == b'?').next().unwrap_or_default()
+}
+
+/// Of `192.0.2.1:40000` and `[2001:db8::1]:40000`; anything else as it is.
+fn without_port(address: &[u8]) -> &[u8] {
+    let host = crate::matcher::without_port(address);
+    host.strip_prefix(b"[").and_then(|host| host.strip_suffix(b"]")).unwrap_or(host)
+}
+
+/// The claim of the first token that has it.
+fn of_token(claim: &ClaimText, facts: &Facts) -> Option<Result<crate::HeaderValue, ()>> {
+    facts.claims().filter_map(|(_, claims)| claims.as_object()).find_map(|claims| claim.value(claims))
+}
