@@ -15,6 +15,7 @@
 #![allow(clippy::disallowed_methods, reason = "tokens are made for the present")]
 
 mod documents;
+mod header_rewrite;
 mod jwt;
 mod jwt_reject;
 mod local_rate_limit;
