@@ -16,6 +16,7 @@
 
 mod check;
 mod documents;
+mod header_rewrite;
 mod jwt;
 mod jwt_reject;
 mod local_rate_limit;

@@ -138,7 +138,7 @@ impl Running {
                     probe.what, response.status
                 )));
             }
-            if let Some((name, value)) = probe.header.as_ref().filter(|_| !self.is_baseline()) {
+            for (name, value) in probe.headers.iter().filter(|_| !self.is_baseline()) {
                 let found = response.header(name);
                 if found != [value.as_str()] {
                     return Ok(Some(format!("{} gets {name}: {found:?} instead of {value:?}", probe.what)));

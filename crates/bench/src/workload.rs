@@ -45,8 +45,8 @@ pub(crate) struct Probe {
     pub(crate) what: &'static str,
     pub(crate) request: Sent,
     pub(crate) expected: Answer,
-    /// A header that the answer must have, and its value.
-    pub(crate) header: Option<(&'static str, String)>,
+    /// Headers that the answer must have, and their values.
+    pub(crate) headers: Vec<(String, String)>,
 }
 
 /// The upstream's, which here is Envoy itself.
@@ -67,7 +67,7 @@ impl Sent {
 
 impl Probe {
     pub(crate) fn new(what: &'static str, request: Sent, expected: Answer) -> Self {
-        Self { what, request, expected, header: None }
+        Self { what, request, expected, headers: Vec::new() }
     }
 }
 

@@ -104,11 +104,12 @@ fn of_client(number: usize) -> Sent {
 /// exempt path passes.
 fn probes(policy: Policy, requests: &[Sent], expected: Answer) -> Vec<Probe> {
     let tightest = policy.client.unwrap_or(policy.together);
-    let limit = policy.announced.then(|| ("x-ratelimit-limit", tightest.max_tokens.to_string()));
+    let limit = policy.announced.then(|| ("x-ratelimit-limit".to_owned(), tightest.max_tokens.to_string()));
+    let limit = limit.into_iter().collect();
     let first = requests.first().cloned().unwrap_or(Sent::plain(PATH));
     vec![
         Probe::new("the first request", first.clone(), PASSED),
-        Probe { header: limit, ..Probe::new("the same request again", first, expected) },
+        Probe { headers: limit, ..Probe::new("the same request again", first, expected) },
         Probe::new("an exempt path", Sent::plain(OPEN), PASSED),
     ]
 }

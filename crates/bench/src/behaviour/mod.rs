@@ -1,5 +1,6 @@
 //! What is measured: for each behaviour its kinds of requests, and who can do the job.
 
+mod header_rewrite;
 mod jwt_reject;
 mod local_rate_limit;
 
@@ -39,7 +40,8 @@ pub(crate) struct Module {
 }
 
 /// All of them, in the order in which they run.
-pub(crate) static ALL: [Behaviour; 2] = [jwt_reject::BEHAVIOUR, local_rate_limit::BEHAVIOUR];
+pub(crate) static ALL: [Behaviour; 3] =
+    [jwt_reject::BEHAVIOUR, local_rate_limit::BEHAVIOUR, header_rewrite::BEHAVIOUR];
 
 /// The names of all workloads.
 pub(crate) fn workloads() -> impl Iterator<Item = &'static str> {
@@ -119,7 +121,12 @@ mod tests {
                 false,
                 "jwt-reject: missing; local-rate-limit: limit-refused",
             ),
-            (&[], &[], true, "jwt-reject: missing good-repeated; local-rate-limit: limit-per-client"),
+            (
+                &[],
+                &[],
+                true,
+                "jwt-reject: missing good-repeated; local-rate-limit: limit-per-client; header-rewrite: ten-operations",
+            ),
             (&["local-rate-limit"], &[], true, "local-rate-limit: limit-per-client"),
             (
                 &["local-rate-limit"],

@@ -1,0 +1,3 @@
+function envoy_on_request(handle)
+  handle:headers():replace("x-gateway", "foregate")
+end

@@ -1,0 +1,18 @@
+//! header_rewrite against the real Envoy.
+
+mod rivals;
+
+use anyhow::bail;
+
+use crate::suite::Behaviour;
+
+/// What the runner must know of the filter.
+#[allow(dead_code, reason = "its cases are to come")]
+pub(crate) const HEADER_REWRITE: Behaviour = Behaviour {
+    folder: "header-rewrite",
+    config: "envoy-configs/header-rewrite/wasm.yaml",
+    plugin: "header_rewrite",
+    counters: "wasmcustom.foregate.header_rewrite.",
+    make: |_| bail!("no values are made for these cases"),
+    complete: |_| Ok(()),
+};
