@@ -111,7 +111,8 @@ impl<'h, H: Head> Edited<'h, H> {
     /// The operations that make of the head what it is now. What is as it was takes none, and what was written over
     /// is not in them.
     pub fn finish(self) -> Vec<HeaderOp> {
-        let mut operations = Vec::new();
+        // Most names take one.
+        let mut operations = Vec::with_capacity(self.names.len());
         let looked_at = self.looked_at.get();
         let head = self.head;
         for Name { name, dropped, lines } in self.names {

@@ -180,10 +180,3 @@ fn parts(template: &Template, groups: usize, reading: &mut Reading<'_>) -> Resul
     }
     Ok(parts)
 }
-
-/// Values as they are.
-pub(crate) fn push_plain(piece: Piece<'_>, out: &mut Vec<u8>) {
-    match piece {
-        Piece::Text(bytes) | Piece::Value { bytes, .. } => out.extend_from_slice(bytes),
-    }
-}

@@ -9,9 +9,9 @@ use smallvec::SmallVec;
 use super::name_node;
 use crate::counters::Skipped;
 use crate::guard::{Guard, read_pattern};
-use crate::pattern::{Substitution, push_plain};
+use crate::pattern::Substitution;
 use crate::stage::Stage;
-use crate::value::{Left, Reading, Value};
+use crate::value::{Left, Reading, Value, push_plain};
 
 /// Writes a header.
 #[derive(Debug)]
