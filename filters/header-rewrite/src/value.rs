@@ -73,16 +73,34 @@ impl Value {
 
     /// The value as a header's.
     pub(crate) fn evaluate<'h>(&self, stage: &impl Stage<'h>) -> Result<HeaderValue, Left> {
-        if let Some(constant) = self.template.constant() {
+        let template = stage.template(self);
+        if let Some(constant) = template.constant() {
+            self.check(Written::All, constant.as_bytes().len())?;
             return Ok(constant.clone());
         }
-        self.with_bytes(
-            stage,
-            |piece, out| match piece {
-                Piece::Text(bytes) | Piece::Value { bytes, .. } => out.extend_from_slice(bytes),
-            },
-            |bytes| HeaderValue::new(bytes).map_err(|_| Left::Skipped(Skipped::InvalidValue)),
-        )
+        let valid = |bytes: &[u8]| HeaderValue::new(bytes).map_err(|_| Left::Skipped(Skipped::InvalidValue));
+        if template.parts().len() > 1 {
+            return self.with_bytes(stage, push_plain, valid);
+        }
+        // What is one value alone need not be put together.
+        let mut value = None;
+        let written = stage.each(template, |piece| match piece {
+            Piece::Text(bytes) | Piece::Value { bytes, .. } => value = Some((bytes.len(), valid(bytes))),
+        });
+        let (length, value) = value.unwrap_or_else(|| (0, valid(b"")));
+        self.check(written, length)?;
+        value
+    }
+
+    /// Whether what was evaluated is there, and not too much.
+    fn check(&self, written: Written, length: usize) -> Result<(), Left> {
+        match written {
+            Written::Unfit => Err(Left::Skipped(Skipped::InvalidValue)),
+            Written::Missing if !self.keep_empty => Err(Left::Missing),
+            _ if length == 0 && !self.keep_empty => Err(Left::Missing),
+            _ if length > MOST_BYTES => Err(Left::Skipped(Skipped::TooLong)),
+            Written::All | Written::Missing => Ok(()),
+        }
     }
 
     /// Evaluates it, each piece written by `push`, and gives what came of it to `take`.
@@ -95,16 +113,15 @@ impl Value {
         let mut buffer = stage.buffer().borrow_mut();
         buffer.clear();
         let written = stage.each(stage.template(self), |piece| push(piece, &mut buffer));
-        match written {
-            Written::Unfit => return Err(Left::Skipped(Skipped::InvalidValue)),
-            Written::Missing if !self.keep_empty => return Err(Left::Missing),
-            Written::All if !self.keep_empty && buffer.is_empty() => return Err(Left::Missing),
-            Written::All | Written::Missing => {}
-        }
-        if buffer.len() > MOST_BYTES {
-            return Err(Left::Skipped(Skipped::TooLong));
-        }
+        self.check(written, buffer.len())?;
         take(&buffer)
+    }
+}
+
+/// Writes a piece as it is.
+pub(crate) fn push_plain(piece: Piece<'_>, out: &mut Vec<u8>) {
+    match piece {
+        Piece::Text(bytes) | Piece::Value { bytes, .. } => out.extend_from_slice(bytes),
     }
 }
 

@@ -8,7 +8,7 @@ use super::name_node;
 use super::query::read_patterns;
 use crate::counters::Skipped;
 use crate::stage::Stage;
-use crate::value::{Left, Reading, Value};
+use crate::value::{Left, Reading, Value, push_plain};
 
 const COOKIE: HeaderName = HeaderName::from_static("cookie");
 
@@ -104,7 +104,7 @@ fn valid(text: Vec<u8>) -> Result<HeaderValue, Left> {
 
 /// `name=value`.
 pub(super) fn cookie<'h>(name: &str, value: &Value, stage: &impl Stage<'h>) -> Result<Vec<u8>, Left> {
-    value.with_bytes(stage, crate::pattern::push_plain, |bytes| {
+    value.with_bytes(stage, push_plain, |bytes| {
         // What else were in it could end the cookie, and begin another or an attribute.
         if bytes.iter().all(|byte| is_cookie_byte(*byte)) {
             Ok([name.as_bytes(), b"=", bytes].concat())

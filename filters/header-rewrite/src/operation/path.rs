@@ -5,9 +5,9 @@ use filter_api::template::Part;
 use filter_api::{Head, HeaderName, HeaderValue};
 
 use crate::counters::Skipped;
-use crate::pattern::{Substitution, push_plain};
+use crate::pattern::Substitution;
 use crate::stage::Stage;
-use crate::value::{Left, Reading, Value, push_escaped};
+use crate::value::{Left, Reading, Value, push_escaped, push_plain};
 
 pub(super) const PATH: HeaderName = HeaderName::from_static(":path");
 const AUTHORITY: HeaderName = HeaderName::from_static(":authority");
