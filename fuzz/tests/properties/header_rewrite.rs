@@ -21,7 +21,9 @@ enum Of {
 fn name() -> impl Strategy<Value = &'static str> {
     select(vec![
         "x-a",
+        "x-a",
         "X-A",
+        "x-b",
         "x-b",
         "x-c",
         "x-internal-role",
@@ -84,8 +86,10 @@ fn template(of: Of) -> impl Strategy<Value = String> {
 
 /// A pattern for names.
 fn pattern() -> impl Strategy<Value = Value> {
-    let text =
-        select(vec!["x-", "X-A", "a", "-role", "x-a", "server", "utm_", "debug", "session", "theme", ""]);
+    let text = select(vec![
+        "x-", "X-A", "a", "-role", "x-a", "server", "utm_", "debug", "session", "theme", "a", "session",
+        "theme", "",
+    ]);
     let way = select(vec!["exact", "prefix", "suffix", "contains", "regex"]);
     prop_oneof![
         3 => (way, text.clone(), any::<bool>()).prop_map(|(way, text, ignore_case)| match way {
@@ -199,7 +203,7 @@ fn operation(of: Of) -> BoxedStrategy<Value> {
             .prop_map(|pair| json!({ "copy": pair })),
         3 => (name(), regex(), template(of))
             .prop_map(|(name, regex, with)| json!({ "replace": { "name": name, "regex": regex, "with": with } })),
-        1 => (name(), select(vec!["first", "last", "unique"]))
+        2 => (select(vec!["x-a", "x-b", "set-cookie"]), select(vec!["first", "last", "unique"]))
             .prop_map(|(name, keep)| json!({ "dedupe": { "name": name, "keep": keep } })),
     ];
     if of == Of::Responses {
@@ -211,7 +215,7 @@ fn operation(of: Of) -> BoxedStrategy<Value> {
                     "values": { "content-security-policy": value, "x-dns-prefetch-control": "on" },
                 })),
         ];
-        return prop_oneof![4 => of_headers, 2 => set_cookie(), 1 => preset.prop_map(|preset| json!({ "preset": preset }))].boxed();
+        return prop_oneof![8 => of_headers, 4 => set_cookie(), 1 => preset.prop_map(|preset| json!({ "preset": preset }))].boxed();
     }
     let path = prop_oneof![
         template(of).prop_map(|text| json!({ "set": format!("/t/{text}") })),
@@ -379,8 +383,9 @@ fn usable(config: &Value) -> Value {
     out
 }
 
-/// A value that means something somewhere, or any bytes.
-fn telling_value() -> impl Strategy<Value = Vec<u8>> {
+/// A value that means something somewhere, or any bytes; control characters among them only where it need not be fit to
+/// be written again.
+fn telling_value(fit: bool) -> BoxedStrategy<Vec<u8>> {
     let telling = select(vec![
         "1",
         "",
@@ -398,14 +403,21 @@ fn telling_value() -> impl Strategy<Value = Vec<u8>> {
         "é",
     ]);
     let plain = vec(prop_oneof![0x20_u8..0x7f, 0x80_u8..=0xff], 0..24);
-    prop_oneof![4 => telling.prop_map(|text| text.as_bytes().to_vec()), 2 => plain, 1 => head_value()]
+    let telling = telling.prop_map(|text| text.as_bytes().to_vec());
+    if fit {
+        prop_oneof![4 => telling, 1 => plain].boxed()
+    } else {
+        prop_oneof![2 => telling, 1 => head_value()].boxed()
+    }
 }
 
-fn path() -> impl Strategy<Value = Vec<u8>> {
+fn path(fit: bool) -> BoxedStrategy<Vec<u8>> {
     let telling = select(vec![
         "/",
         "/v1/orders?a=1&debug&a=2",
         "/v1/",
+        "/a?b=1&debug=&utm_x=%20&debug",
+        "/?session=1&theme&a=a&b",
         "/account?%61=1&a+b=2&&utm_x",
         "/account/..;/v1/x",
         "/v1/%2e%2e/account",
@@ -414,14 +426,21 @@ fn path() -> impl Strategy<Value = Vec<u8>> {
         "",
         "/a b#c",
     ]);
-    prop_oneof![4 => telling.prop_map(|text| text.as_bytes().to_vec()), 1 => head_value()]
+    let telling = telling.prop_map(|text| text.as_bytes().to_vec());
+    prop_oneof![8 => telling, 1 => telling_value(fit)].boxed()
 }
 
 fn exchange() -> impl Strategy<Value = Exchange> {
+    prop_oneof![5 => exchange_of(true), 1 => exchange_of(false)]
+}
+
+fn exchange_of(fit: bool) -> impl Strategy<Value = Exchange> {
     let line = || {
         let name = select(vec![
             "x-a",
             "x-a",
+            "x-a",
+            "x-b",
             "x-b",
             "x-canary",
             "x-internal-role",
@@ -437,10 +456,10 @@ fn exchange() -> impl Strategy<Value = Exchange> {
             ":authority",
             ":method",
         ]);
-        (name, telling_value())
+        (name, telling_value(fit))
     };
     let status = select(vec!["200", "404", "503", "", "x"]);
-    let found = || prop_oneof![2 => Just(Vec::new()), 1 => vec(any::<u8>(), 0..8), 2 => telling_value()];
+    let found = || prop_oneof![2 => Just(Vec::new()), 1 => vec(any::<u8>(), 0..8), 2 => telling_value(fit)];
     let claims = prop_oneof![
         2 => Just(None),
         1 => any_json().prop_map(|sub| Some(json!({ "sub": sub, "realm": { "roles": ["a", 1] } }))),
@@ -450,7 +469,7 @@ fn exchange() -> impl Strategy<Value = Exchange> {
             .prop_map(str::to_owned)
     };
     (
-        path(),
+        path(fit),
         vec(line(), 0..8),
         status,
         vec(line(), 0..6),
@@ -491,7 +510,7 @@ fn exchange() -> impl Strategy<Value = Exchange> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
 
     /// Whatever the configuration, and whatever comes: what is written is safe, and is what a plain reading of the
     /// configuration says.
@@ -532,10 +551,12 @@ fn all_kinds_are_among_those_made_up() {
     let mut runner = proptest::test_runner::TestRunner::deterministic();
     let mut fared = std::collections::BTreeMap::<&str, usize>::new();
     let mut changing = std::collections::BTreeMap::<String, usize>::new();
-    for _ in 0..3000 {
-        let config = config().new_tree(&mut runner).unwrap().current();
+    for round in 0..4000 {
         let exchange = exchange().new_tree(&mut runner).unwrap().current();
-        *fared.entry(rewriting::check(&usable(&config), &exchange)).or_default() += 1;
+        if round % 8 == 0 {
+            let config = config().new_tree(&mut runner).unwrap().current();
+            *fared.entry(rewriting::check(&usable(&config), &exchange)).or_default() += 1;
+        }
         for of in [Of::Requests, Of::Responses] {
             let operation = operation(of).new_tree(&mut runner).unwrap().current();
             let list = if of == Of::Requests { "request_mutations" } else { "response_mutations" };
@@ -550,7 +571,7 @@ fn all_kinds_are_among_those_made_up() {
         }
     }
     for way in ["both edited", "request edited", "response edited", "unchanged", "invalid value", "not fit"] {
-        assert!(fared.get(way).is_some_and(|count| *count >= 50), "{fared:#?}");
+        assert!(fared.get(way).is_some_and(|count| *count >= 15), "{fared:#?}");
     }
     let expected = [
         "set",
@@ -580,6 +601,6 @@ fn all_kinds_are_among_those_made_up() {
     let wanted = expected.iter().chain(&of_requests).map(|kind| format!("Requests {kind}"));
     let wanted = wanted.chain(expected.iter().chain(&of_responses).map(|kind| format!("Responses {kind}")));
     for kind in wanted {
-        assert!(changing.get(&kind).is_some_and(|count| *count >= 3), "{kind}: {changing:#?}");
+        assert!(changing.get(&kind).is_some_and(|count| *count >= 2), "{kind}: {changing:#?}");
     }
 }
