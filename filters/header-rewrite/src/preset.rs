@@ -61,8 +61,15 @@ pub(crate) fn read(node: &Node<'_>, reading: &mut Reading<'_>) -> Option<Vec<Ste
         Some(node) => {
             let members = node.object()?.entries();
             let read = members.iter().map(|(name, node)| {
-                let known = listed(&HeaderName::new(name).ok()?, node)?;
-                Some((known, Value::of_node(node, false, reading)?))
+                let known = match HeaderName::new(name) {
+                    Ok(name) => listed(&name, node),
+                    Err(error) => {
+                        node.error(error.to_string());
+                        None
+                    }
+                };
+                let value = Value::of_node(node, false, reading);
+                Some((known?, value?))
             });
             read.collect::<Vec<Option<(HeaderName, Value)>>>().into_iter().collect::<Option<Vec<_>>>()
         }

@@ -137,6 +137,10 @@ fn what_is_wrong_is_named_with_its_path() {
             response(json!({ "preset": { "name": "security_headers", "except": ["server"] } })),
             "\"server\" is not of this preset, which has",
         ),
+        (
+            response(json!({ "preset": { "name": "security_headers", "values": { "x frame": "deny" } } })),
+            "\"x frame\" is not a header name",
+        ),
         (request(json!({ "preset": "security_headers" })), "is for `response_mutations`"),
         (
             request(json!({ "set": x("1"), "status": 200 })),
