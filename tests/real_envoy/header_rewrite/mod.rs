@@ -7,6 +7,7 @@ mod local_replies;
 mod module;
 mod operation;
 mod public_reports;
+mod recipes;
 mod rivals;
 mod splitting;
 
