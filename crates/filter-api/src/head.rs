@@ -67,9 +67,15 @@ impl HeadMap {
 
     /// This head with every line of the name replaced by one.
     #[must_use]
-    pub fn with_only(mut self, name: &str, value: impl AsRef<[u8]>) -> Self {
+    pub fn with_only(self, name: &str, value: impl AsRef<[u8]>) -> Self {
+        self.without(name).with(name, value)
+    }
+
+    /// This head with no line of the name.
+    #[must_use]
+    pub fn without(mut self, name: &str) -> Self {
         self.lines.retain(|(line, _)| !line.eq_ignore_ascii_case(name.as_bytes()));
-        self.with(name, value)
+        self
     }
 }
 
