@@ -1,6 +1,7 @@
 //! header_rewrite against the real Envoy.
 
 mod rivals;
+mod substitution;
 
 use anyhow::bail;
 
