@@ -117,21 +117,13 @@ impl<'h, H: Head> Edited<'h, H> {
         for Name { name, dropped, lines } in self.names {
             let mut lines = lines.into_iter();
             if dropped {
-                let mut kept = lines.clone();
-                let mut own = head.get_all(name.as_str()).peekable();
-                if looked_at && own.peek().is_none() && kept.len() == 0 {
-                    continue;
-                }
-                let begins_alike = looked_at
-                    && own.peek().is_some()
-                    && own.all(|own| kept.next().is_some_and(|line| line.as_bytes() == own));
-                if begins_alike {
-                    lines = kept;
-                } else {
-                    match lines.find_map(Line::into_value) {
+                match own_and_more(head, name.as_str(), lines.clone(), looked_at) {
+                    // What it began with is there already.
+                    Some(more) => lines = more,
+                    None => match lines.find_map(Line::into_value) {
                         Some(first) => operations.push(HeaderOp::Set(name.clone(), first)),
                         None => operations.push(HeaderOp::Remove(name.clone())),
-                    }
+                    },
                 }
             }
             let values = lines.filter_map(Line::into_value);
@@ -159,6 +151,25 @@ impl<'h, H: Head> Edited<'h, H> {
         let own = self.head.lines().filter(move |(line, _)| line.eq_ignore_ascii_case(name.as_bytes()));
         own.map(|(_, value)| Line::Own(value))
     }
+}
+
+/// Of lines that begin with all that the head has of this name, those after it. None where they do not, or nobody has
+/// looked at the head: it is not read for this.
+fn own_and_more<'h>(
+    head: &impl Head,
+    name: &str,
+    mut lines: smallvec::IntoIter<[Line<'h>; 1]>,
+    looked_at: bool,
+) -> Option<smallvec::IntoIter<[Line<'h>; 1]>> {
+    if !looked_at {
+        return None;
+    }
+    let mut own = head.get_all(name).peekable();
+    // One line is written over those that are there, whether there are any or not.
+    if own.peek().is_none() && lines.len() > 0 {
+        return None;
+    }
+    own.all(|own| lines.next().is_some_and(|line| line.as_bytes() == own)).then_some(lines)
 }
 
 impl<H: Head> Head for Edited<'_, H> {
@@ -267,9 +278,6 @@ mod tests {
                 panic!("was read");
                 #[allow(unreachable_code)]
                 std::iter::empty()
-            }
-            fn get_all<'a>(&'a self, _: &'a str) -> impl Iterator<Item = &'a [u8]> {
-                std::iter::from_fn(|| panic!("was read"))
             }
         }
         let mut edited = Edited::new(&Unread);

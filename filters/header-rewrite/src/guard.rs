@@ -17,6 +17,9 @@ const OF_A_CONNECTION: [&str; 9] = [
     "upgrade",
 ];
 
+/// Without it, Envoy finds no route for a request. It may be written, but not taken away.
+const OF_A_ROUTE: &str = "x-forwarded-proto";
+
 /// Names that the configuration protects.
 #[derive(Debug, Default)]
 pub(crate) struct Guard(Vec<StringMatcher>);
@@ -43,10 +46,21 @@ impl Guard {
         None
     }
 
+    /// A name that an operation may remove. `None` where it may not, having said so.
+    pub(crate) fn removable(&self, node: &Node<'_>) -> Option<HeaderName> {
+        let name = self.writable(node)?;
+        if name.as_str() == OF_A_ROUTE {
+            node.error(format!("{OF_A_ROUTE:?} cannot be removed: Envoy finds no route without it"));
+            return None;
+        }
+        Some(name)
+    }
+
     /// Whether an operation that names no name may remove this one.
     pub(crate) fn allows(&self, name: &[u8]) -> bool {
         let is_kept = name.starts_with(b":")
             || name == b"host"
+            || name == OF_A_ROUTE.as_bytes()
             || OF_A_CONNECTION.iter().any(|own| own.as_bytes() == name)
             || self.protects(name);
         !is_kept

@@ -18,6 +18,7 @@
 mod condition;
 pub mod config;
 pub mod counters;
+pub mod explain;
 mod guard;
 mod operation;
 mod pattern;

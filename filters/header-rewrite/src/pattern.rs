@@ -11,7 +11,7 @@ use crate::value::{Left, MOST_BYTES, Reading, Value};
 /// The most bytes of a pattern's text, and of what it is compiled to. A step of the text takes time in
 /// proportion to the latter.
 const MOST_TEXT: usize = 1024;
-const MOST_COMPILED: usize = 64 * 1024;
+const MOST_COMPILED: usize = 32 * 1024;
 
 /// A pattern, and what is written where it matches.
 #[derive(Debug)]

@@ -1,6 +1,14 @@
 //! header_rewrite against the real Envoy.
 
+mod behaviours;
+mod claims;
+mod configurations;
+mod local_replies;
+mod module;
+mod operation;
+mod public_reports;
 mod rivals;
+mod splitting;
 mod substitution;
 
 use anyhow::bail;
@@ -8,7 +16,6 @@ use anyhow::bail;
 use crate::suite::Behaviour;
 
 /// What the runner must know of the filter.
-#[allow(dead_code, reason = "its cases are to come")]
 pub(crate) const HEADER_REWRITE: Behaviour = Behaviour {
     folder: "header-rewrite",
     config: "envoy-configs/header-rewrite/wasm.yaml",

@@ -1,18 +1,16 @@
 //! A limit for each user, by a claim that jwt_reject has verified: two modules in one chain.
 
-use anyhow::Context as _;
 use real_envoy::Config;
 use real_envoy::client::{self, Request};
 use serde_json::{Value, json};
 
 use super::LOCAL_RATE_LIMIT;
-use crate::jwt;
-use crate::jwt_reject::JWT_REJECT;
-use crate::suite::{Gateway, hcm_mut};
+use crate::suite::Gateway;
+use crate::{jwt, jwt_reject};
 
 /// jwt_reject, as it ships, ahead of the limiter.
 fn behind_jwt_reject(config: Config) -> anyhow::Result<Config> {
-    let mut plugin = json!({
+    let plugin = json!({
         "providers": { "main": {
             "issuer": "https://issuer.example", "audiences": ["api"], "local_jwks": { "test_keys": ["p256"] },
             "claim_to_properties": ["sub"],
@@ -22,19 +20,7 @@ fn behind_jwt_reject(config: Config) -> anyhow::Result<Config> {
             { "match": { "prefix": "/" }, "requires": { "provider_name": "main" } },
         ],
     });
-    (JWT_REJECT.complete)(&mut plugin)?;
-    let jwt_reject = Config::load(JWT_REJECT.config)?.modules(xtask::modules::ensure)?;
-    let mut filter = None;
-    jwt_reject.plugin_configuration(JWT_REJECT.plugin, &plugin)?.edit(|value| {
-        filter = hcm_mut(value)?["http_filters"].as_array().and_then(|filters| filters.first().cloned());
-        Ok(())
-    })?;
-    let filter = filter.context("jwt_reject")?;
-    config.edit(|value| {
-        let filters = hcm_mut(value)?.get_mut("http_filters").and_then(Value::as_array_mut);
-        filters.context("http_filters")?.insert(0, filter);
-        Ok(())
-    })
+    jwt_reject::insert(config, &plugin, 0)
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -146,6 +146,15 @@ pub(crate) fn plugin_mut<'v>(
     plugin.with_context(|| format!("no plugin {name:?}"))
 }
 
+/// A chain with this filter in it.
+pub(crate) fn insert_filter(config: Config, filter: Value, place: usize) -> anyhow::Result<Config> {
+    config.edit(|value| {
+        let filters = hcm_mut(value)?.get_mut("http_filters").and_then(Value::as_array_mut);
+        filters.context("http_filters")?.insert(place, filter);
+        Ok(())
+    })
+}
+
 /// Makes the plugin's configuration a StringValue, to be given its text.
 pub(crate) fn as_string_value(config: Config, plugin: &str) -> anyhow::Result<Config> {
     config.edit(|value| {

@@ -15,7 +15,7 @@ mod text;
 
 pub(crate) use case::Cases;
 pub(crate) use crowd::{crowd, statuses};
-pub(crate) use gateway::{Gateway, SOON, as_string_value, hcm_mut, plugin_mut};
+pub(crate) use gateway::{Gateway, SOON, as_string_value, hcm_mut, insert_filter, plugin_mut};
 pub(crate) use load::{Load, Next};
 pub(crate) use module::{Capabilities, check_module};
 pub(crate) use refusals::check_refusals;

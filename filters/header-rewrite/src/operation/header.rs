@@ -133,7 +133,7 @@ impl Remove {
         let mut all = true;
         for item in items {
             if item.value().is_string() {
-                match reading.guard.writable(&item) {
+                match reading.guard.removable(&item) {
                     Some(name) => remove.names.push(name),
                     None => all = false,
                 }
@@ -191,7 +191,7 @@ impl Copy {
         let object = node.object()?;
         let from = object
             .required("from")
-            .and_then(|node| if renames { reading.guard.writable(&node) } else { node.header_name() });
+            .and_then(|node| if renames { reading.guard.removable(&node) } else { node.header_name() });
         let to = object.required("to").and_then(|node| reading.guard.writable(&node));
         object.finish();
         let (from, to) = (from?, to?);
