@@ -30,7 +30,6 @@ pub(super) fn differences() -> Vec<Difference> {
     let whole =
         "Envoy writes whichever is shorter; ours writes out whole numbers, which may be ids, up to 2^53";
     let spelling = "the same number, as JSON libraries write it";
-    let empty_original = || get("/now?b=2").header("x-envoy-original-path", "");
     let number = |template, native, ours, why| {
         same(template, Phase::Request, get("/"), [Some(native), Some(ours)], why)
     };
@@ -57,13 +56,6 @@ pub(super) fn differences() -> Vec<Difference> {
             get("/rewritten/x?a=1"),
             [Some("/rewritten/x"), None],
             "the route rewrites after the filter has seen the request",
-        ),
-        same(
-            "%PATH%",
-            Phase::Request,
-            empty_original(),
-            [Some("/now?b=2"), None],
-            "Envoy takes an empty x-envoy-original-path for none",
         ),
         number("%DYNAMIC_METADATA(numbers:million)%", "1e+06", "1000000", whole),
         number("%DYNAMIC_METADATA(numbers:many)%", "1e+15", "1000000000000000", whole),

@@ -159,6 +159,7 @@ fn paths() -> Section {
             ("escapes", get("/a%20b%C3%BC;x=1?c=%26")),
             ("an original path", original("/before?a=1")),
             ("an original path without a query", original("/before")),
+            ("an empty original path", original("")),
             ("two original paths", original("/first?x").header("x-envoy-original-path", "/second")),
         ],
     }
