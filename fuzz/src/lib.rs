@@ -11,6 +11,7 @@
 // All of this is test code: a broken law is a panic.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
+pub mod header_rewrite;
 pub mod jwt_reject;
 pub mod local_rate_limit;
 
@@ -25,7 +26,10 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [Target; 4] = [
+pub const TARGETS: [Target; 7] = [
+    Target { name: "header_rewrite_configuration", run: header_rewrite::configuration::run },
+    Target { name: "header_rewrite_rewriting", run: header_rewrite::rewriting::run },
+    Target { name: "header_rewrite_templates", run: header_rewrite::templates::run },
     Target { name: "jwt_reject_decision", run: jwt_reject::decision::run },
     Target { name: "jwt_reject_keys", run: jwt_reject::keys::run },
     Target { name: "local_rate_limit_configuration", run: local_rate_limit::configuration::run },

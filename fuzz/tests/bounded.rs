@@ -212,6 +212,48 @@ fn every_law_holds_for_configurations_of_limits() {
     }
 }
 
+#[test]
+fn every_law_holds_for_rewriting() {
+    let fared = bounded("header_rewrite_rewriting", 4_000);
+    // The inputs get everywhere: messages of both kinds are edited, and edits left out.
+    for (way, least) in [
+        ("request edited", 500),
+        ("response edited", 100),
+        ("both edited", 100),
+        ("unchanged", 100),
+        ("invalid value", 50),
+        ("too long", 10),
+        ("not fit", 20),
+    ] {
+        assert!(fared.get(way).is_some_and(|count| *count >= least), "{way}: {fared:#?}");
+    }
+}
+
+#[test]
+fn every_law_holds_for_templates() {
+    let fared = bounded("header_rewrite_templates", 4_000);
+    for (way, least) in [
+        ("refused", 500),
+        ("written", 300),
+        ("missing", 200),
+        ("constant", 50),
+        ("unfit", 3),
+        ("of responses", 20),
+    ] {
+        assert!(fared.get(way).is_some_and(|count| *count >= least), "{way}: {fared:#?}");
+    }
+}
+
+#[test]
+fn every_law_holds_for_configurations_of_rewriting() {
+    let fared = bounded("header_rewrite_configuration", 10_000);
+    for (way, least) in
+        [("accepted", 60), ("accepted with warnings", 2), ("refused", 500), ("not JSON", 1000)]
+    {
+        assert!(fared.get(way).is_some_and(|count| *count >= least), "{way}: {fared:#?}");
+    }
+}
+
 /// No seed, word or driver is for a target that is not there, and none of them lacks.
 #[test]
 fn every_target_has_what_it_needs() {

@@ -14,6 +14,7 @@
 )]
 #![allow(clippy::disallowed_methods, reason = "tokens are made for the present")]
 
+mod check;
 mod documents;
 mod header_rewrite;
 mod jwt;

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use foregate_cli::{echo, jwt, terminal};
+use foregate_cli::{check, echo, jwt, terminal};
 
 /// Tools for gateways that run Foregate filters.
 #[derive(Parser)]
@@ -15,12 +15,14 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    Check(check::Args),
     Echo(echo::Args),
     Jwt(jwt::Args),
 }
 
 fn main() -> ExitCode {
     let (outcome, on_error) = match Cli::parse().command {
+        Command::Check(args) => (check::run(&args), ExitCode::from(check::EXIT_NOT_CHECKED)),
         Command::Echo(args) => (echo::run(&args).map(|()| ExitCode::SUCCESS), ExitCode::FAILURE),
         Command::Jwt(args) => (jwt::run(&args), ExitCode::from(jwt::EXIT_USAGE)),
     };

@@ -8,13 +8,14 @@
     reason = "all of this file is a test, its helpers too"
 )]
 
+mod command;
+
 use std::fs;
-use std::io::Write as _;
-use std::process::{Command, Stdio};
 
 use jwt_simple::prelude::*;
 use serde_json::{Value, json};
-use tempfile::TempDir;
+
+use command::{Files, foregate};
 
 /// RFC 7515 appendix A.1: HS256, `iss` is joe, `exp` 1300819380.
 const A1: &str = "eyJ0eXAiOiJKV1QiLA0KICJhbGciOiJIUzI1NiJ9.eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFtcGxlLmNvbS9pc19yb290Ijp0cnVlfQ.dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk";
@@ -35,39 +36,8 @@ fn a3_key() -> Value {
         "y": "x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0"})
 }
 
-/// The command's exit code, standard output and standard error.
-fn foregate(arguments: &[&str], input: &str) -> (i32, String, String) {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_foregate"))
-        .args(arguments)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    // It may end without reading it.
-    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
-    let output = child.wait_with_output().unwrap();
-    let text = |bytes| String::from_utf8(bytes).unwrap();
-    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
-}
-
-/// A folder of files for one test.
-struct Files(TempDir);
-
-impl Files {
-    fn new() -> Self {
-        Self(TempDir::new().unwrap())
-    }
-
-    fn write(&self, name: &str, content: impl AsRef<[u8]>) -> String {
-        let path = self.0.path().join(name);
-        fs::write(&path, content).unwrap();
-        path.to_str().unwrap().to_owned()
-    }
-
-    fn jwks(&self, keys: &[Value]) -> String {
-        self.write("jwks.json", json!({"keys": keys}).to_string())
-    }
+fn key_set(files: &Files, keys: &[Value]) -> String {
+    files.write("jwks.json", json!({"keys": keys}).to_string())
 }
 
 fn check(jwks: &str, token: &str, more: &[&str]) -> (i32, String, String) {
@@ -77,7 +47,7 @@ fn check(jwks: &str, token: &str, more: &[&str]) -> (i32, String, String) {
 #[test]
 fn an_accepted_token_is_shown_without_its_signature() {
     let files = Files::new();
-    let jwks = files.jwks(&[a1_key(), json!({"kty": "RSA", "use": "enc"})]);
+    let jwks = key_set(&files, &[a1_key(), json!({"kty": "RSA", "use": "enc"})]);
     let (code, out, err) = check(&jwks, A1, &["--now", "1300819000", "--issuer", "joe"]);
     let expected = "\
 header: {
@@ -116,7 +86,7 @@ accepted
 #[test]
 fn a_refused_token_tells_why_and_how_far_it_got() {
     let files = Files::new();
-    let jwks = files.jwks(&[a1_key()]);
+    let jwks = key_set(&files, &[a1_key()]);
     let (code, out, err) = check(&jwks, A1, &["--now", "1300819500"]);
     assert_eq!((code, err.as_str()), (1, ""));
     assert!(out.contains("\n  exp 2011-03-22T18:43:00Z (2 minutes ago)\n"), "{out}");
@@ -149,7 +119,7 @@ fn a_refused_token_tells_why_and_how_far_it_got() {
 #[test]
 fn settings_reach_the_filter() {
     let files = Files::new();
-    let jwks = files.jwks(&[a1_key()]);
+    let jwks = key_set(&files, &[a1_key()]);
     let weak = files.write("weak.json", r#"{"keys":[{"kty":"oct","k":"c2hvcnQ"}]}"#);
     let accepted = [
         (&jwks, A1, &["--now", "1300819440"][..]),
@@ -173,11 +143,11 @@ fn settings_reach_the_filter() {
 #[test]
 fn keys_and_tokens_come_from_files_and_the_standard_input() {
     let files = Files::new();
-    let jwks = files.jwks(&[a3_key()]);
+    let jwks = key_set(&files, &[a3_key()]);
     let more = ["--now", "0"];
     let (code, _, err) = foregate(
         &[&["jwt", "check", "--jwks", &jwks, "--token", "-"][..], &more].concat(),
-        &format!(" {A3}\r\n"),
+        format!(" {A3}\r\n"),
     );
     assert_eq!((code, err.as_str()), (0, ""));
     let set = fs::read_to_string(&jwks).unwrap();
@@ -198,14 +168,14 @@ fn keys_and_tokens_come_from_files_and_the_standard_input() {
         "{out}"
     );
 
-    let mixed = files.jwks(&[a1_key(), a3_key()]);
+    let mixed = key_set(&files, &[a1_key(), a3_key()]);
     assert!(check(&mixed, A1, &more).1.contains("note: the set holds secrets beside public keys"));
 }
 
 #[test]
 fn json_has_the_documented_shape() {
     let files = Files::new();
-    let jwks = files.jwks(&[a1_key(), json!({"kty": "new"})]);
+    let jwks = key_set(&files, &[a1_key(), json!({"kty": "new"})]);
     let (code, out, _) = check(&jwks, A1, &["--now", "1300819500", "--json"]);
     assert_eq!((code, out.lines().count()), (1, 1));
     let step =
@@ -244,10 +214,13 @@ fn a_token_cannot_steer_the_terminal() {
     let claims = json!({"sub": "\u{1b}[2J\u{9b}31m\u{7f}\u{202e}gpj.exe\u{2066}\u{0}", "\u{1b}]0;": 1});
     let key = HS256Key::from_bytes(&[7; 32]);
     let token = key.authenticate(Claims::with_custom_claims(claims.clone(), Duration::from_mins(5))).unwrap();
-    let jwks = files.jwks(&[
-        json!({"kty": "oct", "k": "BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc"}),
-        json!({"kty": "\u{1b}[\u{202e}"}),
-    ]);
+    let jwks = key_set(
+        &files,
+        &[
+            json!({"kty": "oct", "k": "BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc"}),
+            json!({"kty": "\u{1b}[\u{202e}"}),
+        ],
+    );
     for more in [&[][..], &["--json"]] {
         let (code, out, _) = check(&jwks, &token, more);
         assert_eq!(code, 0);
@@ -264,7 +237,7 @@ fn a_token_cannot_steer_the_terminal() {
 #[test]
 fn what_cannot_be_checked_is_a_usage_error() {
     let files = Files::new();
-    let good = files.jwks(&[a1_key()]);
+    let good = key_set(&files, &[a1_key()]);
     let single = files.write("single.json", a1_key().to_string());
     let short = files.write("short.json", r#"{"keys":[{"kty":"oct","k":"c2hvcnQ"}]}"#);
     let none = files.write("none.json", r#"{"keys":[{"kty":"new"}]}"#);

@@ -4,14 +4,17 @@
 //! - [`gateway`]: what is started, with which ports;
 //! - [`tour`]: a stand, which is what is shown of one filter; its leaflet, and its tour;
 //! - [`stop`]: a request of a tour, and what must come of it;
-//! - [`jwt_reject`], [`local_rate_limit`]: the stands;
+//! - [`sight`]: what of it is to be seen, where that is what a stop is about;
+//! - [`jwt_reject`], [`local_rate_limit`], [`header_rewrite`]: the stands;
 //! - [`tokens`]: the keys and tokens, made anew at every start;
 //! - [`curl`]: a request as a line to paste.
 
 mod curl;
 mod gateway;
+mod header_rewrite;
 mod jwt_reject;
 mod local_rate_limit;
+mod sight;
 mod stop;
 mod tokens;
 mod tour;
@@ -50,6 +53,12 @@ struct Args {
     /// The port of its admin interface; 0 takes a free one [default: 9902, with --once a free one]
     #[arg(long, value_name = "PORT")]
     local_rate_limit_admin_port: Option<u16>,
+    /// The port of the gateway with header_rewrite; 0 takes a free one [default: 10002, with --once a free one]
+    #[arg(long, value_name = "PORT")]
+    header_rewrite_port: Option<u16>,
+    /// The port of its admin interface; 0 takes a free one [default: 9903, with --once a free one]
+    #[arg(long, value_name = "PORT")]
+    header_rewrite_admin_port: Option<u16>,
 }
 
 fn main() -> ExitCode {
@@ -66,7 +75,7 @@ fn run(args: &Args) -> anyhow::Result<()> {
     let ports = args.ports();
     // Before anything else: a module may have to be built, which takes a while.
     gateway::are_free(ports.iter().flat_map(|ports| [ports.listener, ports.admin]))?;
-    let stands = [jwt_reject::stand(&Tokens::mint()?)?, local_rate_limit::stand()?];
+    let stands = [jwt_reject::stand(&Tokens::mint()?)?, local_rate_limit::stand()?, header_rewrite::stand()?];
     for stand in &stands {
         xtask::modules::ensure(stand.filter)?;
     }
@@ -88,7 +97,7 @@ fn run(args: &Args) -> anyhow::Result<()> {
 
 impl Args {
     /// The ports of each stand.
-    fn ports(&self) -> [Ports; 2] {
+    fn ports(&self) -> [Ports; 3] {
         let port = |option, given: Option<u16>, usual| {
             let usual = if self.once { 0 } else { usual };
             Port { option, number: given.unwrap_or(usual) }
@@ -101,6 +110,10 @@ impl Args {
             Ports {
                 listener: port("--local-rate-limit-port", self.local_rate_limit_port, 10_001),
                 admin: port("--local-rate-limit-admin-port", self.local_rate_limit_admin_port, 9_902),
+            },
+            Ports {
+                listener: port("--header-rewrite-port", self.header_rewrite_port, 10_002),
+                admin: port("--header-rewrite-admin-port", self.header_rewrite_admin_port, 9_903),
             },
         ]
     }

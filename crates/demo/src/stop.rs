@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use real_envoy::client::{Request, Response};
 
+use crate::sight::Sight;
+
 /// How many characters of an answer's body the tour shows.
 const SHOWN: usize = 400;
 
@@ -46,6 +48,8 @@ pub(crate) enum Answer {
     Left(u64),
     /// From the filter, with this status and body.
     Refused(u16, &'static str),
+    /// 200 from the upstream, with all of this to be seen.
+    Shows(&'static [Sight]),
     /// From the limiter, with a time to wait: `retry-after`, at most so many seconds.
     Limited(u64),
 }
@@ -59,13 +63,13 @@ impl Stop {
         let (expected, got) = match &self.expected {
             Expected::InTurn(all) => {
                 let (expected, got) = all.iter().zip(answers).find(|(expected, got)| !is(**expected, got))?;
-                (expected.describe(), self.shown(got))
+                (expected.describe(), self.shown(*expected, got))
             }
             Expected::Burst { least, refusal, .. } => {
                 let (passed, others): (Vec<_>, Vec<_>) =
                     answers.iter().partition(|got| is(Answer::Passed, got));
                 let got = match others.iter().find(|got| !is(*refusal, got)) {
-                    Some(other) => self.shown(other),
+                    Some(other) => self.shown(*refusal, other),
                     None if passed.len() < *least || others.is_empty() => counted(answers),
                     None => return None,
                 };
@@ -78,18 +82,25 @@ impl Stop {
 
     /// The answers as the tour shows them: a line for each, or how many there were of each kind.
     pub(crate) fn lines(&self, answers: &[anyhow::Result<Response>]) -> Vec<String> {
-        match self.expected {
-            Expected::InTurn(_) => answers.iter().map(|got| self.shown(got)).collect(),
+        match &self.expected {
+            Expected::InTurn(all) => {
+                all.iter().zip(answers).map(|(expected, got)| self.shown(*expected, got)).collect()
+            }
             Expected::Burst { .. } => vec![counted(answers)],
         }
     }
 
-    fn shown(&self, got: &anyhow::Result<Response>) -> String {
+    /// An answer, and what of it is of interest where another was expected, or this.
+    fn shown(&self, expected: Answer, got: &anyhow::Result<Response>) -> String {
         let answer = match got {
             Ok(answer) => answer,
             Err(error) => return self.without_token(&format!("no answer: {error:#}")),
         };
         let mut parts = vec![answer.status.to_string()];
+        if let (Answer::Shows(sights), 200) = (expected, answer.status) {
+            parts.extend(sights.iter().map(|sight| sight.found(answer)));
+            return parts.join("\n  ");
+        }
         for name in [REMAINING, RETRY_AFTER] {
             parts.extend(answer.header(name).into_iter().map(|value| format!("{name}: {value}")));
         }
@@ -140,6 +151,9 @@ impl Answer {
             }
             Self::Left(left) => Self::Passed.is(answer, token) && told(REMAINING) == Some(left),
             Self::Refused(status, body) => answer.status == status && answer.text() == body,
+            Self::Shows(sights) => {
+                Self::Passed.is(answer, token) && sights.iter().all(|sight| sight.is_in(answer))
+            }
             Self::Limited(most) => {
                 let waits = told(RETRY_AFTER).is_some_and(|seconds| (1..=most).contains(&seconds));
                 Self::Refused(429, LIMITED).is(answer, token) && waits
@@ -150,7 +164,7 @@ impl Answer {
     /// As one sees it with `curl`.
     fn shown(self) -> String {
         match self {
-            Self::Passed => "200".to_owned(),
+            Self::Passed | Self::Shows(_) => "200".to_owned(),
             Self::Left(left) => format!("200 with {left} left"),
             Self::Refused(status, body) => format!("{status} {body}"),
             Self::Limited(_) => format!("429 {LIMITED}"),
@@ -162,6 +176,7 @@ impl Answer {
         match self {
             Self::Passed => "200 from the upstream, which got no JWT".to_owned(),
             Self::Left(left) => format!("200 from the upstream, with {REMAINING}: {left}"),
+            Self::Shows(sights) => format!("200 from the upstream, with {sights:?}"),
             Self::Refused(..) => self.shown(),
             Self::Limited(most) => format!("{} with {RETRY_AFTER} from 1 to {most}", self.shown()),
         }
@@ -211,7 +226,8 @@ mod tests {
 
     #[test]
     fn a_wrong_answer_is_noticed() {
-        use Answer::{Left, Limited, Passed, Refused};
+        use Answer::{Left, Limited, Passed, Refused, Shows};
+        use Sight::Path;
         let missing = Refused(401, "Jwt is missing");
         let left = |left| answer(200, &[(REMAINING, left)], PASSED);
         let rows = [
@@ -233,6 +249,13 @@ mod tests {
             (Limited(12), limited("13"), Some("429 retry-after: 13 local_rate_limited")),
             (Limited(12), limited("0"), Some("429 retry-after: 0 local_rate_limited")),
             (Limited(12), answer(429, &[], LIMITED), Some("429 local_rate_limited")),
+            (Shows(&[Path("/")]), answer(200, &[], r#"{"path":"/","headers":[]}"#), None),
+            (
+                Shows(&[Path("/")]),
+                answer(200, &[], r#"{"path":"/a","headers":[]}"#),
+                Some("200\n  arrived as /a"),
+            ),
+            (Shows(&[Path("/")]), answer(503, &[], "x"), Some("503 x")),
         ];
         for (expected, got, problem) in rows {
             let stop = stop(Expected::InTurn(vec![expected]));

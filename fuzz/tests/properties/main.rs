@@ -3,6 +3,7 @@
 // All of this is test code, also what is no #[test] itself.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
+mod header_rewrite;
 mod jwt_reject;
 mod local_rate_limit;
 

@@ -153,13 +153,19 @@ impl<'t> Command<'t> {
         let cut = match query {
             "" | "WQ" => Cut::Nothing,
             "NQ" => Cut::Query,
-            other => return Err(format!("%PATH({other})% must be WQ (with the query) or NQ (without)")),
+            other => {
+                let other = other.escape_debug();
+                return Err(format!("%PATH({other})% must be WQ (with the query) or NQ (without)"));
+            }
         };
         let which = match which {
             "" | "ORIG_OR_PATH" => Which::OriginalOrPath,
             "ORIG" => Which::Original,
             "PATH" => Which::Path,
-            other => return Err(format!("%PATH(...:{other})% must be ORIG_OR_PATH, ORIG or PATH")),
+            other => {
+                let other = other.escape_debug();
+                return Err(format!("%PATH(...:{other})% must be ORIG_OR_PATH, ORIG or PATH"));
+            }
         };
         Ok(Operator::Path { which, cut })
     }
@@ -167,7 +173,7 @@ impl<'t> Command<'t> {
     fn metadata(&self) -> Result<Operator, String> {
         let path = self.required("a namespace and names in brackets, such as (envoy.lb:version)")?;
         if path.split(':').any(str::is_empty) {
-            return Err(format!("%DYNAMIC_METADATA({path})% has an empty name in it"));
+            return Err(format!("%DYNAMIC_METADATA({})% has an empty name in it", path.escape_debug()));
         }
         Ok(Operator::DynamicMetadata(path.split(':').map(Box::from).collect()))
     }

@@ -114,6 +114,7 @@ fn what_is_wrong_is_named() {
         ("%RESPONSE_CODE%", "has no value before the response"),
         ("%PATH(X)%", "must be WQ"),
         ("%PATH(NQ:X)%", "must be ORIG_OR_PATH"),
+        ("%PATH(\n)%", "%PATH(\\n)% must be WQ"),
         ("%METHOD(x)%", "takes nothing in brackets"),
         ("%DYNAMIC_METADATA%", "lacks a namespace"),
         ("%DYNAMIC_METADATA(a:)%", "empty name"),

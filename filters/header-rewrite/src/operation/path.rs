@@ -77,7 +77,11 @@ impl PathRewrite {
         if new == path {
             return Ok(());
         }
-        if !new.starts_with(b"/") || new.iter().any(|byte| matches!(byte, b'?' | b'#')) || steps_upwards(&new)
+        // What came in the path may stay in it; what is put there must not end it before its end.
+        let ends_it = |byte: &u8| !byte.is_ascii_graphic() && !path.contains(byte);
+        if !new.starts_with(b"/")
+            || new.iter().any(|byte| matches!(byte, b'?' | b'#') || ends_it(byte))
+            || steps_upwards(&new)
         {
             return Err(INVALID);
         }

@@ -52,6 +52,8 @@ fn a_path_that_would_be_another_is_not_written() {
         (json!([{ "path": { "regex": "^/", "with": "" } }]), "/a"),
         (json!([{ "path": { "regex": "a", "with": "/../" } }]), "/a"),
         (json!([{ "path": { "regex": "a", "with": "?" } }]), "/a"),
+        (json!([{ "path": { "regex": "a", "with": "b c" } }]), "/a"),
+        (json!([{ "path": { "regex": "a", "with": "é" } }]), "/a"),
         (json!([{ "path": { "prefix": "/v1", "with": "/x" } }]), "/v1/../b"),
     ];
     for (operations, before) in rows {
