@@ -7,8 +7,10 @@ mod local_replies;
 mod module;
 mod operation;
 mod public_reports;
+mod recipes;
 mod rivals;
 mod splitting;
+mod substitution;
 
 use anyhow::bail;
 

@@ -119,9 +119,9 @@ struct Operation {
 impl Operation {
     /// The same in a configuration.
     fn mutations(&self) -> anyhow::Result<Vec<Value>> {
-        let mut words = self.op.split(", then ").peekable();
+        let words = self.op.split(", then ");
         let mut mutations = Vec::new();
-        while let Some(word) = words.next() {
+        for word in words {
             let header = json!({ "key": self.name, "value": self.value });
             mutations.push(match word {
                 "remove" => json!({ "remove": self.name }),

@@ -5,11 +5,16 @@ use std::sync::Arc;
 use super::{Sources, TimeFormat, Written};
 use crate::{Attribute, ClaimText, Facts, Head, HeaderName, Host};
 
+const PATH: &str = ":path";
+const ORIGINAL_PATH: &str = "x-envoy-original-path";
+
 /// An operator.
 #[derive(Debug, Clone)]
 pub(super) enum Operator {
     /// The first line of a header, or else of another.
-    Header { message: Message, name: HeaderName, or: Option<HeaderName>, cut: Cut },
+    Header { message: Message, name: HeaderName, or: Option<HeaderName> },
+    /// A path of the request.
+    Path { which: Which, cut: Cut },
     /// What the client speaks.
     Protocol,
     /// The client's address, without its port.
@@ -35,7 +40,18 @@ pub(super) enum Message {
     Response,
 }
 
-/// What of a header's value is taken.
+/// Which path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Which {
+    /// As it is now.
+    Path,
+    /// As it was before it was rewritten, if it was.
+    Original,
+    /// As it was before it was rewritten, or is. An empty header tells of none.
+    OriginalOrPath,
+}
+
+/// What of a path is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cut {
     /// All of it.
@@ -50,14 +66,15 @@ impl Operator {
     }
 
     pub(super) fn needs_request(&self) -> bool {
-        matches!(self, Self::Header { message: Message::Request, .. } | Self::Claim(..))
+        matches!(self, Self::Header { message: Message::Request, .. } | Self::Path { .. } | Self::Claim(..))
     }
 
     /// Whether its value is a path, so that what must be escaped in one is.
     pub(super) fn is_path(&self) -> bool {
         match self {
-            Self::Header { message, name, or, .. } => {
-                let is_path = |name: &HeaderName| matches!(name.as_str(), ":path" | "x-envoy-original-path");
+            Self::Path { .. } => true,
+            Self::Header { message, name, or } => {
+                let is_path = |name: &HeaderName| matches!(name.as_str(), PATH | ORIGINAL_PATH);
                 *message == Message::Request && is_path(name) && or.as_ref().is_none_or(is_path)
             }
             _ => false,
@@ -72,11 +89,26 @@ impl Operator {
     ) -> Written {
         let attribute = |attribute| sources.host.attribute(attribute);
         match self {
-            Self::Header { message: Message::Request, name, or, cut } => {
-                header(sources.request, name, or.as_ref(), *cut, take)
+            Self::Header { message: Message::Request, name, or } => {
+                given(header(sources.request, name, or.as_ref()), take)
             }
-            Self::Header { message: Message::Response, name, or, cut } => {
-                header(sources.response, name, or.as_ref(), *cut, take)
+            Self::Header { message: Message::Response, name, or } => {
+                given(header(sources.response, name, or.as_ref()), take)
+            }
+            Self::Path { which, cut } => {
+                let first = |name| sources.request.and_then(|head| head.first(name));
+                let path = match which {
+                    Which::Path => first(PATH),
+                    Which::Original => first(ORIGINAL_PATH),
+                    Which::OriginalOrPath => {
+                        first(ORIGINAL_PATH).filter(|path| !path.is_empty()).or_else(|| first(PATH))
+                    }
+                };
+                let cut = |path| match cut {
+                    Cut::Nothing => path,
+                    Cut::Query => before_query(path),
+                };
+                given(path.map(cut), take)
             }
             Self::Protocol => given(attribute(Attribute::Protocol).as_deref(), take),
             Self::ClientAddress => {
@@ -118,20 +150,13 @@ fn given(value: Option<&[u8]>, take: impl FnOnce(&[u8])) -> Written {
     }
 }
 
-fn header(
-    head: Option<&impl Head>,
-    name: &HeaderName,
-    or: Option<&HeaderName>,
-    cut: Cut,
-    take: impl FnOnce(&[u8]),
-) -> Written {
-    let Some(head) = head else { return Written::Missing };
-    let value = head.first(name.as_str()).or_else(|| head.first(or?.as_str()));
-    let cut = |value| match cut {
-        Cut::Nothing => value,
-        Cut::Query => before_query(value),
-    };
-    given(value.map(cut), take)
+fn header<'h>(
+    head: Option<&'h impl Head>,
+    name: &'h HeaderName,
+    or: Option<&'h HeaderName>,
+) -> Option<&'h [u8]> {
+    let head = head?;
+    head.first(name.as_str()).or_else(|| head.first(or?.as_str()))
 }
 
 fn before_query(path: &[u8]) -> &[u8] {

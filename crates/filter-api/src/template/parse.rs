@@ -1,6 +1,6 @@
 //! Reading a template.
 
-use super::operator::{Cut, Message, Operator};
+use super::operator::{Cut, Message, Operator, Which};
 use super::{Part, Phase, TimeFormat, Value};
 use crate::{ClaimPath, ClaimText, HeaderName, HeaderValue, Property};
 
@@ -141,7 +141,7 @@ impl<'t> Command<'t> {
         if names.next().is_some() {
             return Err(format!("%{}% names more than one alternative; there can be one", self.name));
         }
-        Ok(Operator::Header { message, name: first, or, cut: Cut::Nothing })
+        Ok(Operator::Header { message, name: first, or })
     }
 
     fn path(&self) -> Result<Operator, String> {
@@ -158,18 +158,16 @@ impl<'t> Command<'t> {
                 return Err(format!("%PATH({other})% must be WQ (with the query) or NQ (without)"));
             }
         };
-        let (original, path) =
-            (HeaderName::from_static("x-envoy-original-path"), HeaderName::from_static(":path"));
-        let (name, or) = match which {
-            "" | "ORIG_OR_PATH" => (original, Some(path)),
-            "ORIG" => (original, None),
-            "PATH" => (path, None),
+        let which = match which {
+            "" | "ORIG_OR_PATH" => Which::OriginalOrPath,
+            "ORIG" => Which::Original,
+            "PATH" => Which::Path,
             other => {
                 let other = other.escape_debug();
                 return Err(format!("%PATH(...:{other})% must be ORIG_OR_PATH, ORIG or PATH"));
             }
         };
-        Ok(Operator::Header { message: Message::Request, name, or, cut })
+        Ok(Operator::Path { which, cut })
     }
 
     fn metadata(&self) -> Result<Operator, String> {
@@ -182,5 +180,5 @@ impl<'t> Command<'t> {
 }
 
 fn header(message: Message, name: HeaderName) -> Operator {
-    Operator::Header { message, name, or: None, cut: Cut::Nothing }
+    Operator::Header { message, name, or: None }
 }
