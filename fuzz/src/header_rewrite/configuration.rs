@@ -30,10 +30,12 @@ pub fn run(input: &[u8]) -> &'static str {
                 let way = rewriting::check(&config, &exchange);
                 assert_ne!(way, "refused");
             }
+            let sentences = header_rewrite::explain::explain(input);
+            assert!(!sentences.is_empty() && sentences.iter().all(|sentence| !sentence.is_empty()));
             if problems.is_empty() { "accepted" } else { "accepted with warnings" }
         }
         Err(errors) => {
-            assert!(!errors.0.is_empty());
+            assert!(!errors.0.is_empty() && header_rewrite::explain::explain(input).is_empty());
             match errors.0[0].message.starts_with("not valid JSON") {
                 true => "not JSON",
                 false => "refused",

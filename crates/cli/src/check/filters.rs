@@ -13,10 +13,12 @@ pub struct Known {
     pub name: &'static str,
     /// Whether a request that it could not look at must not pass.
     pub guards: bool,
-    /// Whether it can be explained.
-    pub explained: bool,
     configure: fn(&[u8]) -> Verdict,
+    explain: Option<Explain>,
 }
+
+/// Makes sentences of a configuration (JSON) that can be used.
+type Explain = fn(&[u8]) -> Vec<String>;
 
 /// What a filter says of a configuration.
 #[derive(Debug, Default)]
@@ -25,21 +27,19 @@ pub struct Verdict {
     pub errors: Vec<Problem>,
     /// What looks wrong but need not be.
     pub warnings: Vec<Problem>,
-    /// What the filter does, in sentences; none where its configuration cannot be used, or it cannot be explained.
-    pub explanation: Vec<String>,
 }
 
 /// All of them.
 pub const ALL: &[Known] = &[
-    Known::new::<JwtReject>(false, |json| configure::<JwtReject>(json, |_| Vec::new())),
-    Known::new::<LocalRateLimit>(false, |json| configure::<LocalRateLimit>(json, |_| Vec::new())),
-    Known::new::<HeaderRewrite>(false, |json| configure::<HeaderRewrite>(json, |_| Vec::new())),
+    Known::new::<JwtReject>(None),
+    Known::new::<LocalRateLimit>(None),
+    Known::new::<HeaderRewrite>(Some(header_rewrite::explain::explain)),
 ];
 
 impl Known {
-    const fn new<F: Filter>(explained: bool, configure: fn(&[u8]) -> Verdict) -> Self {
+    const fn new<F: Filter>(explain: Option<Explain>) -> Self {
         let guards = matches!(F::ON_HOST_FAILURE, OnHostFailure::Refuse);
-        Self { name: F::NAME, guards, explained, configure }
+        Self { name: F::NAME, guards, configure: configure::<F>, explain }
     }
 
     /// The filter of that name.
@@ -57,15 +57,21 @@ impl Known {
     pub fn configure(&self, json: &[u8]) -> Verdict {
         (self.configure)(json)
     }
+
+    /// Whether what it does can be told in sentences.
+    pub fn is_explained(&self) -> bool {
+        self.explain.is_some()
+    }
+
+    /// What it does by a configuration (JSON), in sentences; none where that cannot be used, or it cannot be told.
+    pub fn explain(&self, json: &[u8]) -> Vec<String> {
+        self.explain.map(|explain| explain(json)).unwrap_or_default()
+    }
 }
 
-fn configure<F: Filter>(json: &[u8], explain: impl Fn(&F) -> Vec<String>) -> Verdict {
+fn configure<F: Filter>(json: &[u8]) -> Verdict {
     match F::configure(json) {
-        Ok(configured) => Verdict {
-            errors: Vec::new(),
-            explanation: explain(&configured.filter),
-            warnings: configured.warnings,
-        },
-        Err(errors) => Verdict { errors: errors.0, ..Verdict::default() },
+        Ok(configured) => Verdict { errors: Vec::new(), warnings: configured.warnings },
+        Err(errors) => Verdict { errors: errors.0, warnings: Vec::new() },
     }
 }

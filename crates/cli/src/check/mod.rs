@@ -228,7 +228,7 @@ fn judge(known: &Known, json: &[u8], node: &Node, findings: &mut Vec<Finding>) -
     };
     findings.extend(verdict.errors.into_iter().map(|problem| finding(Severity::Error, problem)));
     findings.extend(verdict.warnings.into_iter().map(|problem| finding(Severity::Warning, problem)));
-    verdict.explanation
+    known.explain(json)
 }
 
 fn read(file: &Path) -> anyhow::Result<String> {
@@ -259,7 +259,8 @@ fn filter(name: &str) -> Result<&'static Known, String> {
 
 /// What `--explain` does, and for which filters.
 fn explain_help() -> String {
-    let (told, silent): (Vec<&Known>, Vec<&Known>) = filters::ALL.iter().partition(|known| known.explained);
+    let (told, silent): (Vec<&Known>, Vec<&Known>) =
+        filters::ALL.iter().partition(|known| known.is_explained());
     let names = |of: &[&Known]| of.iter().map(|known| known.name).collect::<Vec<_>>().join(", ");
     let rest = if silent.is_empty() { String::new() } else { format!("; not yet of {}", names(&silent)) };
     match told.as_slice() {

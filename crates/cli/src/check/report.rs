@@ -168,7 +168,7 @@ impl Report {
                 };
                 lines.push(format!("{}{}: {verdict}", file.file, plugin.title()));
                 lines.extend(plugin.problems.iter().map(|problem| format!("  {}", problem.text())));
-                lines.extend(plugin.explanation.iter().map(|sentence| format!("  - {sentence}")));
+                lines.extend(plugin.explanation.iter().map(|sentence| format!("  {sentence}")));
             }
             let other = |name: &String| format!("{}: {name}: no Foregate filter, passed over", file.file);
             lines.extend(file.passed_over.iter().map(other));

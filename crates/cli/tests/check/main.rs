@@ -111,9 +111,15 @@ fn what_the_readme_tells_to_paste_is_good() {
         let (code, out, err) = foregate_in(modules.folder(), &arguments, &block);
         assert_eq!((code, err.as_str()), (0, ""), "{out}");
     }
-    for block in self::blocks("filters/local-rate-limit/README.md") {
-        let (code, out, err) = foregate(&["check", "--filter", "local_rate_limit", "-"], &block);
-        assert_eq!((code, err.as_str()), (0, ""), "{out}");
+    for (filter, readme) in [
+        ("local_rate_limit", "filters/local-rate-limit/README.md"),
+        ("header_rewrite", "filters/header-rewrite/README.md"),
+    ] {
+        for block in self::blocks(readme) {
+            let arguments = ["check", "--warnings-as-errors", "--filter", filter, "-"];
+            let (code, out, err) = foregate(&arguments, &block);
+            assert_eq!((code, err.as_str()), (0, ""), "{block}\n{out}");
+        }
     }
 }
 
@@ -229,6 +235,50 @@ standard input: local_rate_limit: refused
         assert_eq!((code, out.as_str()), (2, ""), "{text}");
         assert!(err.starts_with("error: standard input: ") && err.contains(wanted), "{err}");
     }
+}
+
+#[test]
+fn what_a_filter_does_is_told_in_sentences() {
+    let text = "\
+request_mutations:
+- remove: { prefix: x-internal- }
+- path: { prefix: /v1/, with: / }
+response_mutations:
+- set: { name: x-robots-tag, value: noindex }
+  status: [\"4xx\", 503]
+most_specific_header_mutations_wins: true
+";
+    let check =
+        |more: &[&str]| foregate(&[&["check", "--filter", "header_rewrite", "-"], more].concat(), text);
+    let (code, out, err) = check(&["--explain"]);
+    let expected = "\
+standard input: header_rewrite: good
+  line 7: warning: most_specific_header_mutations_wins: has no effect here: there are no mutations of routes; use `match` instead
+  request 1: remove headers whose name begins with \"x-internal-\"
+  request 2: begin the path with \"/\" if it begins with \"/v1/\", and choose the route anew
+  response 1: if the status is 4xx or 503: make x-robots-tag one line, \"noindex\"
+1 plugin: 1 good, 0 refused; 0 errors, 1 warning
+";
+    assert_eq!((code, out.as_str(), err.as_str()), (0, expected, ""));
+    let report: Value = serde_json::from_str(&check(&["--explain", "--json"]).1).unwrap();
+    let sentences = report["files"][0]["plugins"][0]["explanation"].as_array().unwrap().clone();
+    assert_eq!(sentences.len(), 3);
+    let report: Value = serde_json::from_str(&check(&["--json"]).1).unwrap();
+    assert_eq!(report["files"][0]["plugins"][0]["explanation"], json!([]));
+    // Of a configuration that is refused nothing is told; of other filters nothing yet, as the help says.
+    let refused = foregate(
+        &["check", "--filter", "header_rewrite", "--explain", "-"],
+        "request_mutations: [{ remove: te }]",
+    );
+    assert!(refused.0 == 1 && !refused.1.contains("request 1"), "{}", refused.1);
+    let (_, out, _) = foregate(&["check", "--filter", "local_rate_limit", "--explain", "-"], "rate: 10/s");
+    assert_eq!(out.lines().count(), 2);
+    let (_, help, _) = foregate(&["check", "--help"], "");
+    let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        help.contains("what a filter does: of header_rewrite; not yet of jwt_reject, local_rate_limit"),
+        "{help}"
+    );
 }
 
 #[test]

@@ -150,7 +150,8 @@ impl Source<'_> {
                 let value = given(match which {
                     "ORIG" => original,
                     "PATH" => path,
-                    _ => original.or(path),
+                    // A path is never empty: such a header tells of none.
+                    _ => original.filter(|original| !original.is_empty()).or(path),
                 })?;
                 let end = value.iter().position(|byte| *byte == b'?').filter(|_| query == "NQ");
                 Ok(value[..end.unwrap_or(value.len())].to_vec())

@@ -1,18 +1,13 @@
-//! header_rewrite: configurations made of all operations on hostile messages, and templates.
+//! Configurations made of all operations; most of them are good.
 
-use filter_api::HeadMap;
-use fuzz_targets::header_rewrite::exchange::{Exchange, with_line};
-use fuzz_targets::header_rewrite::{configuration, rewriting, templates};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Value, json};
 
-use crate::{any_json, head_value};
-
 /// When an operation runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Of {
+pub(super) enum Of {
     Requests,
     Responses,
 }
@@ -75,7 +70,7 @@ fn operator(of: Of) -> impl Strategy<Value = String> {
 }
 
 /// A template: text and operators.
-fn template(of: Of) -> impl Strategy<Value = String> {
+pub(super) fn template(of: Of) -> impl Strategy<Value = String> {
     let part = prop_oneof![
         3 => operator(of),
         2 => select(vec!["a", "-", "/", " ", "blue", "; ", "é", "\"", "?", "#", "..", "\\1", "\\0", "\\\\", "=", "&"])
@@ -182,7 +177,7 @@ fn set_cookie() -> BoxedStrategy<Value> {
 }
 
 /// An operation, without conditions.
-fn operation(of: Of) -> BoxedStrategy<Value> {
+pub(super) fn operation(of: Of) -> BoxedStrategy<Value> {
     let write = select(vec!["set", "append", "add_if_absent", "overwrite_if_exists"]);
     let action = select(vec![
         "APPEND_IF_EXISTS_OR_ADD",
@@ -320,7 +315,7 @@ fn conditions(of: Of) -> impl Strategy<Value = Value> {
 }
 
 /// An operation or a group, with conditions.
-fn item(of: Of) -> BoxedStrategy<Value> {
+pub(super) fn item(of: Of) -> BoxedStrategy<Value> {
     let with = |(mut item, conditions): (Value, Value)| {
         let members = conditions.as_object().cloned().unwrap_or_default();
         item.as_object_mut().unwrap().extend(members.into_iter().filter(|(_, value)| !value.is_null()));
@@ -335,7 +330,7 @@ fn item(of: Of) -> BoxedStrategy<Value> {
 }
 
 /// A configuration; most of them are good.
-fn config() -> impl Strategy<Value = Value> {
+pub(super) fn config() -> impl Strategy<Value = Value> {
     let query = select(vec![
         json!({ "remove": "debug" }),
         json!({ "append": { "record": { "key": "a", "value": "%METHOD%" } } }),
@@ -364,243 +359,4 @@ fn config() -> impl Strategy<Value = Value> {
             config["protected"] = protected;
             config
         })
-}
-
-/// What is left of a configuration where every item that cannot be used is taken out.
-fn usable(config: &Value) -> Value {
-    let mut out = json!({ "protected": config["protected"] });
-    for name in ["request_mutations", "response_mutations", "query_parameter_mutations"] {
-        let given = config[name].as_array().or_else(|| config["mutations"][name].as_array());
-        let fits = |item: &&Value| {
-            let alone = json!({ name: [item], "protected": config["protected"] });
-            rewriting::check(&alone, &Exchange::default()) != "refused"
-        };
-        let kept: Vec<Value> = given.into_iter().flatten().filter(fits).cloned().collect();
-        if !kept.is_empty() {
-            out[name] = json!(kept);
-        }
-    }
-    out
-}
-
-/// A value that means something somewhere, or any bytes; control characters among them only where it need not be fit to
-/// be written again.
-fn telling_value(fit: bool) -> BoxedStrategy<Vec<u8>> {
-    let telling = select(vec![
-        "1",
-        "",
-        "blue",
-        "a, b",
-        "b.example",
-        "..",
-        "a/b?c#d e",
-        "banana",
-        "theme=dark; a=1; session=\"x\"",
-        "a=1;;b; =c ; A=2",
-        "session=1; Path=/; SameSite=None; secure",
-        "theme=dark;HttpOnly;SAMESITE = lax",
-        "/old?x",
-        "é",
-    ]);
-    let plain = vec(prop_oneof![0x20_u8..0x7f, 0x80_u8..=0xff], 0..24);
-    let telling = telling.prop_map(|text| text.as_bytes().to_vec());
-    if fit {
-        prop_oneof![4 => telling, 1 => plain].boxed()
-    } else {
-        prop_oneof![2 => telling, 1 => head_value()].boxed()
-    }
-}
-
-fn path(fit: bool) -> BoxedStrategy<Vec<u8>> {
-    let telling = select(vec![
-        "/",
-        "/v1/orders?a=1&debug&a=2",
-        "/v1/",
-        "/a?b=1&debug=&utm_x=%20&debug",
-        "/?session=1&theme&a=a&b",
-        "/account?%61=1&a+b=2&&utm_x",
-        "/account/..;/v1/x",
-        "/v1/%2e%2e/account",
-        "/a%2Fb?",
-        "*",
-        "",
-        "/a b#c",
-    ]);
-    let telling = telling.prop_map(|text| text.as_bytes().to_vec());
-    prop_oneof![8 => telling, 1 => telling_value(fit)].boxed()
-}
-
-fn exchange() -> impl Strategy<Value = Exchange> {
-    prop_oneof![5 => exchange_of(true), 1 => exchange_of(false)]
-}
-
-fn exchange_of(fit: bool) -> impl Strategy<Value = Exchange> {
-    let line = || {
-        let name = select(vec![
-            "x-a",
-            "x-a",
-            "x-a",
-            "x-b",
-            "x-b",
-            "x-canary",
-            "x-internal-role",
-            "cookie",
-            "set-cookie",
-            "server",
-            "x-envoy-original-path",
-            "x-frame-options",
-            "x-request-id",
-            "connection",
-            "content-length",
-            "te",
-            ":authority",
-            ":method",
-        ]);
-        (name, telling_value(fit))
-    };
-    let status = select(vec!["200", "404", "503", "", "x"]);
-    let found = || prop_oneof![2 => Just(Vec::new()), 1 => vec(any::<u8>(), 0..8), 2 => telling_value(fit)];
-    let claims = prop_oneof![
-        2 => Just(None),
-        1 => any_json().prop_map(|sub| Some(json!({ "sub": sub, "realm": { "roles": ["a", 1] } }))),
-    ];
-    let text = || {
-        select(vec!["", "orders", "a\r\nb", "192.0.2.1:80", "[2001:db8::1]:443", "HTTP/2"])
-            .prop_map(str::to_owned)
-    };
-    (
-        path(fit),
-        vec(line(), 0..8),
-        status,
-        vec(line(), 0..6),
-        claims,
-        (found(), found()),
-        (text(), text(), text()),
-        any::<u64>(),
-    )
-        .prop_map(
-            |(
-                path,
-                request,
-                status,
-                response,
-                claims,
-                (property, metadata),
-                (route, peer, protocol),
-                started,
-            )| {
-                let head = HeadMap::get("/").with_only(":path", path);
-                let request = request.iter().fold(head, |head, (name, value)| with_line(head, name, value));
-                let head = HeadMap::default().with(":status", status);
-                let response = response.iter().filter(|(name, _)| !name.starts_with(':'));
-                let response = response.fold(head, |head, (name, value)| with_line(head, name, value));
-                Exchange {
-                    request,
-                    response,
-                    claims,
-                    properties: vec![("foregate.jwt.sub".to_owned(), property)],
-                    metadata: vec![("ns:a".to_owned(), metadata)],
-                    route,
-                    peer,
-                    protocol,
-                    started,
-                }
-            },
-        )
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
-
-    /// Whatever the configuration, and whatever comes: what is written is safe, and is what a plain reading of the
-    /// configuration says.
-    #[test]
-    fn messages_become_what_the_configuration_says(config in config(), exchange in exchange()) {
-        rewriting::check(&config, &exchange);
-        rewriting::check(&usable(&config), &exchange);
-    }
-
-    /// Any text for a template.
-    #[test]
-    fn templates_of_any_shape(
-        telling in template(Of::Responses),
-        text in "[%A-Z_():a-z0-9?\\\\ ]{0,20}",
-        any in any::<String>(),
-        exchange in exchange(),
-    ) {
-        for text in [telling, text, any] {
-            templates::check(&text, &exchange);
-        }
-    }
-
-    /// Any bytes, and any JSON, for a configuration.
-    #[test]
-    fn configurations_of_any_shape(bytes in vec(any::<u8>(), 0..200), value in any_json(), config in config()) {
-        configuration::run(&bytes);
-        configuration::run(value.to_string().as_bytes());
-        configuration::run(config.to_string().as_bytes());
-        let wrapped = json!({ "request_mutations": [{ "set": value, "match": value }], "response_mutations": value });
-        configuration::run(wrapped.to_string().as_bytes());
-    }
-}
-
-/// The strategies make what they should: every operation, in messages that it changes.
-#[test]
-fn all_kinds_are_among_those_made_up() {
-    use proptest::strategy::ValueTree as _;
-    let mut runner = proptest::test_runner::TestRunner::deterministic();
-    let mut fared = std::collections::BTreeMap::<&str, usize>::new();
-    let mut changing = std::collections::BTreeMap::<String, usize>::new();
-    for round in 0..4000 {
-        let exchange = exchange().new_tree(&mut runner).unwrap().current();
-        if round % 8 == 0 {
-            let config = config().new_tree(&mut runner).unwrap().current();
-            *fared.entry(rewriting::check(&usable(&config), &exchange)).or_default() += 1;
-        }
-        for of in [Of::Requests, Of::Responses] {
-            let operation = operation(of).new_tree(&mut runner).unwrap().current();
-            let list = if of == Of::Requests { "request_mutations" } else { "response_mutations" };
-            let way = rewriting::check(&json!({ list: [operation] }), &exchange);
-            if way.ends_with("edited") {
-                let kind = operation.as_object().unwrap().keys().next().unwrap().clone();
-                let inner = operation[&kind].as_object().and_then(|inner| inner.keys().next().cloned());
-                let detail = ["path", "host", "query", "cookie"].contains(&&*kind).then_some(inner).flatten();
-                let kind = detail.map_or(kind.clone(), |inner| format!("{kind} {inner}"));
-                *changing.entry(format!("{of:?} {kind}")).or_default() += 1;
-            }
-        }
-    }
-    for way in ["both edited", "request edited", "response edited", "unchanged", "invalid value", "not fit"] {
-        assert!(fared.get(way).is_some_and(|count| *count >= 15), "{fared:#?}");
-    }
-    let expected = [
-        "set",
-        "append",
-        "add_if_absent",
-        "overwrite_if_exists",
-        "remove",
-        "remove_on_match",
-        "rename",
-        "copy",
-        "replace",
-        "dedupe",
-    ];
-    let of_requests = [
-        "path set",
-        "path prefix",
-        "path regex",
-        "host append_x_forwarded_host",
-        "query set",
-        "query add",
-        "query remove",
-        "query rename",
-        "cookie set",
-        "cookie remove",
-    ];
-    let of_responses = ["cookie set", "cookie remove", "cookie attributes", "preset"];
-    let wanted = expected.iter().chain(&of_requests).map(|kind| format!("Requests {kind}"));
-    let wanted = wanted.chain(expected.iter().chain(&of_responses).map(|kind| format!("Responses {kind}")));
-    for kind in wanted {
-        assert!(changing.get(&kind).is_some_and(|count| *count >= 2), "{kind}: {changing:#?}");
-    }
 }
