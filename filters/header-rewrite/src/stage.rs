@@ -25,11 +25,11 @@ pub(crate) trait Stage<'h> {
     /// The head of the message.
     type Head: Head + 'h;
 
-    /// The message as it stands.
-    fn edited(&self) -> &Edited<'h, Self::Head>;
+    /// What every message has.
+    fn message(&self) -> &Message<'h, Self::Head>;
 
-    /// The message, to be edited.
-    fn edit(&mut self) -> &mut Edited<'h, Self::Head>;
+    /// The same, to be changed.
+    fn message_mut(&mut self) -> &mut Message<'h, Self::Head>;
 
     /// Whether conditions hold.
     fn holds(&self, when: &When) -> Holds;
@@ -40,56 +40,68 @@ pub(crate) trait Stage<'h> {
     /// Evaluates a template piece by piece.
     fn each(&self, template: &Template, take: impl FnMut(Piece<'_>)) -> Written;
 
-    /// Notes that an operation was left out.
-    fn skip(&mut self, why: Skipped);
-
-    /// Room for a value under way. Nobody keeps it borrowed.
-    fn buffer(&self) -> &RefCell<Vec<u8>>;
-
     /// Whether the path is being rewritten for the first time.
     fn is_first_rewrite(&mut self) -> bool;
+
+    /// The message as it stands.
+    fn edited(&self) -> &Edited<'h, Self::Head> {
+        &self.message().edited
+    }
+
+    /// The message, to be edited.
+    fn edit(&mut self) -> &mut Edited<'h, Self::Head> {
+        &mut self.message_mut().edited
+    }
+
+    /// Notes that an operation was left out.
+    fn skip(&mut self, why: Skipped) {
+        self.message_mut().counters.add(why.counter());
+    }
+}
+
+/// What every message has.
+pub(crate) struct Message<'h, H> {
+    edited: Edited<'h, H>,
+    counters: CounterSet,
+    /// Room for a value under way. Nobody keeps it borrowed.
+    pub(crate) buffer: RefCell<Vec<u8>>,
+}
+
+impl<'h, H: Head> Message<'h, H> {
+    fn new(head: &'h H) -> Self {
+        Self { edited: Edited::new(head), counters: CounterSet::default(), buffer: RefCell::default() }
+    }
+
+    fn finish(self) -> (Vec<HeaderOp>, CounterSet) {
+        (self.edited.finish(), self.counters)
+    }
 }
 
 /// A request.
 pub(crate) struct AtRequest<'h, H, T> {
-    edited: Edited<'h, H>,
+    message: Message<'h, H>,
     /// The path that conditions are about: as it came.
     path: OnceCell<PathView<'h>>,
     host: &'h T,
     facts: &'h Facts,
-    common: Common,
     is_rewritten: bool,
 }
 
 /// A response.
 pub(crate) struct AtResponse<'h, H, T> {
-    edited: Edited<'h, H>,
+    message: Message<'h, H>,
     host: &'h T,
     kept: &'h Kept,
-    common: Common,
-}
-
-#[derive(Default)]
-struct Common {
-    counters: CounterSet,
-    buffer: RefCell<Vec<u8>>,
 }
 
 impl<'h, H: Head, T: Host> AtRequest<'h, H, T> {
     pub(crate) fn new(head: &'h H, host: &'h T, facts: &'h Facts) -> Self {
-        Self {
-            edited: Edited::new(head),
-            path: OnceCell::new(),
-            host,
-            facts,
-            common: Common::default(),
-            is_rewritten: false,
-        }
+        Self { message: Message::new(head), path: OnceCell::new(), host, facts, is_rewritten: false }
     }
 
     /// Whether the request, as it came, meets a condition.
     pub(crate) fn meets(&self, matcher: &RequestMatcher) -> Holds {
-        let head = self.edited.original();
+        let head = self.edited().original();
         let path = self.path.get_or_init(|| PathView::new(head.path()));
         if matcher.matches(head, path) {
             Holds::Yes
@@ -106,28 +118,28 @@ impl<'h, H: Head, T: Host> AtRequest<'h, H, T> {
     }
 
     pub(crate) fn finish(self) -> (Vec<HeaderOp>, CounterSet) {
-        (self.edited.finish(), self.common.counters)
+        self.message.finish()
     }
 
     fn sources(&self) -> Sources<'_, Edited<'h, H>, filter_api::HeadMap, T> {
-        Sources::of_request(&self.edited, self.host, self.facts)
+        Sources::of_request(self.edited(), self.host, self.facts)
     }
 }
 
 impl<'h, H: Head, T: Host> Stage<'h> for AtRequest<'h, H, T> {
     type Head = H;
 
-    fn edited(&self) -> &Edited<'h, H> {
-        &self.edited
+    fn message(&self) -> &Message<'h, H> {
+        &self.message
     }
 
-    fn edit(&mut self) -> &mut Edited<'h, H> {
-        &mut self.edited
+    fn message_mut(&mut self) -> &mut Message<'h, H> {
+        &mut self.message
     }
 
     fn holds(&self, when: &When) -> Holds {
         let holds = when.request.as_ref().map_or(Holds::Yes, |request| self.meets(&request.matcher));
-        if holds != Holds::No && !when.if_header.iter().all(|condition| condition.holds(&self.edited)) {
+        if holds != Holds::No && !when.if_header.iter().all(|condition| condition.holds(self.edited())) {
             return Holds::No;
         }
         holds
@@ -141,14 +153,6 @@ impl<'h, H: Head, T: Host> Stage<'h> for AtRequest<'h, H, T> {
         template.each(&self.sources(), take)
     }
 
-    fn skip(&mut self, why: Skipped) {
-        self.common.counters.add(why.counter());
-    }
-
-    fn buffer(&self) -> &RefCell<Vec<u8>> {
-        &self.common.buffer
-    }
-
     fn is_first_rewrite(&mut self) -> bool {
         !std::mem::replace(&mut self.is_rewritten, true)
     }
@@ -156,23 +160,23 @@ impl<'h, H: Head, T: Host> Stage<'h> for AtRequest<'h, H, T> {
 
 impl<'h, H: Head, T: Host> AtResponse<'h, H, T> {
     pub(crate) fn new(head: &'h H, host: &'h T, kept: &'h Kept) -> Self {
-        Self { edited: Edited::new(head), host, kept, common: Common::default() }
+        Self { message: Message::new(head), host, kept }
     }
 
     pub(crate) fn finish(self) -> (Vec<HeaderOp>, CounterSet) {
-        (self.edited.finish(), self.common.counters)
+        self.message.finish()
     }
 }
 
 impl<'h, H: Head, T: Host> Stage<'h> for AtResponse<'h, H, T> {
     type Head = H;
 
-    fn edited(&self) -> &Edited<'h, H> {
-        &self.edited
+    fn message(&self) -> &Message<'h, H> {
+        &self.message
     }
 
-    fn edit(&mut self) -> &mut Edited<'h, H> {
-        &mut self.edited
+    fn message_mut(&mut self) -> &mut Message<'h, H> {
+        &mut self.message
     }
 
     fn holds(&self, when: &When) -> Holds {
@@ -181,8 +185,8 @@ impl<'h, H: Head, T: Host> Stage<'h> for AtResponse<'h, H, T> {
             None => Holds::Yes,
         };
         let is_met = holds != Holds::No
-            && (!when.is_of_response() || when.holds_for_response(self.edited.original()))
-            && when.if_header.iter().all(|condition| condition.holds(&self.edited));
+            && (!when.is_of_response() || when.holds_for_response(self.edited().original()))
+            && when.if_header.iter().all(|condition| condition.holds(self.edited()));
         if is_met { holds } else { Holds::No }
     }
 
@@ -192,15 +196,7 @@ impl<'h, H: Head, T: Host> Stage<'h> for AtResponse<'h, H, T> {
     }
 
     fn each(&self, template: &Template, take: impl FnMut(Piece<'_>)) -> Written {
-        template.each(&Sources::of_response(&self.edited, self.host), take)
-    }
-
-    fn skip(&mut self, why: Skipped) {
-        self.common.counters.add(why.counter());
-    }
-
-    fn buffer(&self) -> &RefCell<Vec<u8>> {
-        &self.common.buffer
+        template.each(&Sources::of_response(self.edited(), self.host), take)
     }
 
     fn is_first_rewrite(&mut self) -> bool {

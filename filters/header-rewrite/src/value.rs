@@ -110,7 +110,7 @@ impl Value {
         mut push: impl FnMut(Piece<'_>, &mut Vec<u8>),
         take: impl FnOnce(&[u8]) -> Result<T, Left>,
     ) -> Result<T, Left> {
-        let mut buffer = stage.buffer().borrow_mut();
+        let mut buffer = stage.message().buffer.borrow_mut();
         buffer.clear();
         let written = stage.each(stage.template(self), |piece| push(piece, &mut buffer));
         self.check(written, buffer.len())?;
