@@ -1,7 +1,7 @@
 //! A head with edits over it: each edit sees those before it, and what comes of all of them is as few operations as
 //! will do.
 
-use std::cell::Cell;
+use std::cell::OnceCell;
 
 use smallvec::SmallVec;
 
@@ -14,8 +14,26 @@ use crate::{Head, HeaderName, HeaderOp, HeaderValue};
 #[derive(Debug)]
 pub struct Edited<'h, H> {
     head: &'h H,
-    looked_at: Cell<bool>,
+    own: OnceCell<OwnLines<'h>>,
     names: SmallVec<[Name<'h>; 2]>,
+}
+
+/// The lines of a head as it was, in a list that is looked through faster than what a host hands over.
+#[derive(Debug)]
+pub struct OwnLines<'h>(SmallVec<[(&'h [u8], &'h [u8]); 24]>);
+
+impl<'h> OwnLines<'h> {
+    /// The values of every line of this name.
+    pub fn of(&self, name: &str) -> impl Iterator<Item = &'h [u8]> {
+        let own = self.0.iter().filter(move |(line, _)| line.eq_ignore_ascii_case(name.as_bytes()));
+        own.map(|(_, value)| *value)
+    }
+}
+
+impl Head for OwnLines<'_> {
+    fn lines(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        self.0.iter().copied()
+    }
 }
 
 /// What has become of a name.
@@ -61,13 +79,12 @@ impl Line<'_> {
 impl<'h, H: Head> Edited<'h, H> {
     /// A head that nothing was done to.
     pub fn new(head: &'h H) -> Self {
-        Self { head, looked_at: Cell::new(false), names: SmallVec::new() }
+        Self { head, own: OnceCell::new(), names: SmallVec::new() }
     }
 
     /// The head as it was.
-    pub fn original(&self) -> &'h H {
-        self.looked_at.set(true);
-        self.head
+    pub fn original(&self) -> &OwnLines<'h> {
+        self.own.get_or_init(|| OwnLines(self.head.lines().collect()))
     }
 
     /// The lines of this name.
@@ -113,12 +130,11 @@ impl<'h, H: Head> Edited<'h, H> {
     pub fn finish(self) -> Vec<HeaderOp> {
         // Most names take one.
         let mut operations = Vec::with_capacity(self.names.len());
-        let looked_at = self.looked_at.get();
-        let head = self.head;
+        let own = self.own.into_inner();
         for Name { name, dropped, lines } in self.names {
             let mut lines = lines.into_iter();
             if dropped {
-                match own_and_more(head, name.as_str(), lines.clone(), looked_at) {
+                match own_and_more(own.as_ref(), name.as_str(), lines.clone()) {
                     // What it began with is there already.
                     Some(more) => lines = more,
                     None => match lines.find_map(Line::into_value) {
@@ -148,24 +164,18 @@ impl<'h, H: Head> Edited<'h, H> {
     }
 
     fn own_lines(&self, name: &str) -> impl Iterator<Item = Line<'h>> {
-        self.looked_at.set(true);
-        let own = self.head.lines().filter(move |(line, _)| line.eq_ignore_ascii_case(name.as_bytes()));
-        own.map(|(_, value)| Line::Own(value))
+        self.original().of(name).map(Line::Own)
     }
 }
 
 /// Of lines that begin with all that the head has of this name, those after it. None where they do not, or nobody has
 /// looked at the head: it is not read for this.
 fn own_and_more<'h>(
-    head: &impl Head,
+    own: Option<&OwnLines<'h>>,
     name: &str,
     mut lines: smallvec::IntoIter<[Line<'h>; 1]>,
-    looked_at: bool,
 ) -> Option<smallvec::IntoIter<[Line<'h>; 1]>> {
-    if !looked_at {
-        return None;
-    }
-    let mut own = head.get_all(name).peekable();
+    let mut own = own?.of(name).peekable();
     // One line is written over those that are there, whether there are any or not.
     if own.peek().is_none() && lines.len() > 0 {
         return None;
@@ -175,13 +185,12 @@ fn own_and_more<'h>(
 
 impl<H: Head> Head for Edited<'_, H> {
     fn lines(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
-        self.looked_at.set(true);
         let dropped = |line: &[u8]| {
             self.names
                 .iter()
                 .any(|edited| edited.dropped && edited.name.as_str().as_bytes().eq_ignore_ascii_case(line))
         };
-        let own = self.head.lines().filter(move |(line, _)| !dropped(line));
+        let own = self.original().lines().filter(move |(line, _)| !dropped(line));
         let edited = self.names.iter().flat_map(|edited| {
             edited.lines.iter().map(|line| (edited.name.as_str().as_bytes(), line.as_bytes()))
         });
@@ -190,10 +199,7 @@ impl<H: Head> Head for Edited<'_, H> {
 
     fn get_all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]> {
         let edited = self.find(name);
-        let own = (!edited.is_some_and(|edited| edited.dropped)).then(|| {
-            self.looked_at.set(true);
-            self.head.get_all(name)
-        });
+        let own = (!edited.is_some_and(|edited| edited.dropped)).then(|| self.original().get_all(name));
         let lines = edited.into_iter().flat_map(|edited| edited.lines.iter().map(Line::as_bytes));
         own.into_iter().flatten().chain(lines)
     }

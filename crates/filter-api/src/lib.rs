@@ -39,7 +39,7 @@ mod text;
 pub use background::{Background, Fetch, Fetched, Response, Work};
 pub use cells::{CellMap, Cells, HostFailed, Over, SharedValue};
 pub use claim::{ClaimPath, ClaimText};
-pub use edited::{Edited, Line, Lines};
+pub use edited::{Edited, Line, Lines, OwnLines};
 pub use effects::{
     Counter, CounterSet, Effects, HeaderOp, Level, LogLine, Outcome, Property, ResponseEffects,
 };

@@ -12,7 +12,9 @@ pub fn explain(json: &[u8]) -> Vec<String> {
     }
     let list = |name: &str| {
         let nested = root.get("mutations").and_then(|nested| nested.get(name));
-        root.get(name).or(nested).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
+        // `null` is the same as absent.
+        let own = root.get(name).filter(|own| !own.is_null());
+        own.or(nested).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
     };
     let mut lines = Vec::new();
     if let Some(names) = root.get("protected") {

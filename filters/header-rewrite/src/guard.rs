@@ -66,6 +66,15 @@ impl Guard {
         !is_kept
     }
 
+    /// Whether an operation that writes this name of its own may. Says so where it may not.
+    pub(crate) fn allows_own(&self, node: &Node<'_>, name: &HeaderName) -> bool {
+        let is_protected = self.protects(name.as_str().as_bytes());
+        if is_protected {
+            node.error(format!("writes {:?}, which is on the list `protected`", name.as_str()));
+        }
+        !is_protected
+    }
+
     fn protects(&self, name: &[u8]) -> bool {
         self.0.iter().any(|pattern| pattern.matches(name))
     }

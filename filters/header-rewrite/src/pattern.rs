@@ -88,6 +88,18 @@ impl Substitution {
         }
     }
 
+    /// The texts that are written.
+    pub(crate) fn texts(&self) -> impl Iterator<Item = &[u8]> {
+        let parts = self.with.iter().filter_map(|with| match with {
+            With::Value(value) => Some(value.template.parts()),
+            With::Group(_) => None,
+        });
+        parts.flatten().filter_map(|part| match part {
+            Part::Text(text) => Some(&**text),
+            Part::Value(_) => None,
+        })
+    }
+
     fn push_with<'h>(
         &self,
         captures: &Captures<'_>,

@@ -102,7 +102,7 @@ impl<'h, H: Head, T: Host> AtRequest<'h, H, T> {
     /// Whether the request, as it came, meets a condition.
     pub(crate) fn meets(&self, matcher: &RequestMatcher) -> Holds {
         let head = self.edited().original();
-        let path = self.path.get_or_init(|| PathView::new(head.path()));
+        let path = self.path.get_or_init(|| PathView::new(head.of(":path").next().unwrap_or_default()));
         if matcher.matches(head, path) {
             Holds::Yes
         } else if matcher.depends_on_path() && matcher.may_match(head, path) {

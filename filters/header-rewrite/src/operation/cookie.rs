@@ -37,7 +37,7 @@ impl CookieEdit {
             None => None,
         };
         object.finish();
-        edit
+        reading.guard.allows_own(node, &COOKIE).then_some(edit?)
     }
 
     pub(super) fn removes(&self) -> bool {

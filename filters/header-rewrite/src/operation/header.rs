@@ -166,11 +166,12 @@ impl Remove {
     fn matching(&self, head: &impl Head) -> SmallVec<[HeaderName; 4]> {
         let mut names: SmallVec<[HeaderName; 4]> = SmallVec::new();
         for (name, _) in head.lines() {
-            let Ok(name) = std::str::from_utf8(name) else { continue };
-            let matches = self.patterns.iter().any(|pattern| pattern.matches(name.as_bytes()));
-            let known = names.iter().any(|known| known.as_str() == name);
-            if matches && !known && self.guard.allows(name.as_bytes()) {
-                names.extend(HeaderName::new(name));
+            let matches = self.patterns.iter().any(|pattern| pattern.matches(name));
+            if matches
+                && self.guard.allows(name)
+                && !names.iter().any(|known| known.as_str().as_bytes() == name)
+            {
+                names.extend(std::str::from_utf8(name).ok().and_then(|name| HeaderName::new(name).ok()));
             }
         }
         names

@@ -46,12 +46,14 @@ impl PathRewrite {
                 prefix.zip(with).map(|(prefix, with)| NewPath::Prefix { prefix, with })
             }
             Some((_, regex)) => {
-                Substitution::read(Some(regex), object.required("with"), reading).map(NewPath::Regex)
+                let with = object.required("with");
+                let read = Substitution::read(Some(regex), with.clone(), reading);
+                read.filter(|read| is_part_of_path(with.as_ref(), read)).map(NewPath::Regex)
             }
             None => None,
         };
         object.finish();
-        new.map(Self)
+        reading.guard.allows_own(node, &ORIGINAL_PATH).then_some(Self(new?))
     }
 
     pub(super) fn run<'h>(&self, stage: &mut impl Stage<'h>) -> Result<(), Left> {
@@ -136,6 +138,19 @@ fn is_path(node: &Node<'_>, value: &Value) -> bool {
     false
 }
 
+/// Whether the texts that are put into a path need no escapes.
+fn is_part_of_path(node: Option<&Node<'_>>, substitution: &Substitution) -> bool {
+    if substitution.texts().all(|text| text.iter().all(|byte| is_path_byte(*byte))) {
+        return true;
+    }
+    if let Some(node) = node {
+        node.error(
+            "is no part of a path: what is not a letter, a digit or one of -._~!$&'()*+,;=:@/ is escaped, as in %%20",
+        );
+    }
+    false
+}
+
 fn read_plain_path(node: Option<Node<'_>>) -> Option<String> {
     let node = node?;
     let text = node.filled_string()?;
@@ -194,7 +209,8 @@ impl HostRewrite {
         };
         let tells = flag(&object, "append_x_forwarded_host");
         object.finish();
-        Some(Self { new: new?, tells: tells? })
+        let (new, tells) = (new?, tells?);
+        (!tells || reading.guard.allows_own(node, &FORWARDED_HOST)).then_some(Self { new, tells })
     }
 
     pub(super) fn run<'h>(&self, stage: &mut impl Stage<'h>) -> Result<(), Left> {

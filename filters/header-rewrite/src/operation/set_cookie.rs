@@ -74,7 +74,7 @@ impl SetCookieEdit {
             _ => read_attributes(&node),
         });
         object.finish();
-        edit
+        reading.guard.allows_own(node, &SET_COOKIE).then_some(edit?)
     }
 
     pub(super) fn removes(&self) -> bool {

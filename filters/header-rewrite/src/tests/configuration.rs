@@ -172,6 +172,26 @@ fn what_is_wrong_is_named_with_its_path() {
             "\"x-ab\" is on the list `protected`",
         ),
         (
+            json!({ "protected": ["cookie"], "request_mutations": [{ "cookie": { "remove": "a" } }] }),
+            "request_mutations[0].cookie: writes \"cookie\", which is on the list `protected`",
+        ),
+        (
+            json!({ "protected": ["set-cookie"], "response_mutations": [{ "cookie": { "remove": "a" } }] }),
+            "writes \"set-cookie\", which is on the list `protected`",
+        ),
+        (
+            json!({ "protected": [{ "prefix": "x-" }], "request_mutations": [{ "path": { "set": "/a" } }] }),
+            "writes \"x-envoy-original-path\", which is on the list `protected`",
+        ),
+        (
+            json!({ "protected": [{ "prefix": "x-" }],
+                    "request_mutations": [{ "host": { "set": "a", "append_x_forwarded_host": true } }] }),
+            "writes \"x-forwarded-host\", which is on the list `protected`",
+        ),
+        (request(json!({ "path": { "regex": "a", "with": "b c" } })), "path.with: is no part of a path"),
+        (request(json!({ "path": { "regex": "a", "with": "b?c" } })), "path.with: is no part of a path"),
+        (request(json!({ "path": { "regex": "a", "with": "é" } })), "path.with: is no part of a path"),
+        (
             json!({ "protected": ["referrer-policy"], "response_mutations": [{ "preset": "security_headers" }] }),
             "which is on the list `protected`; name it under `except`",
         ),

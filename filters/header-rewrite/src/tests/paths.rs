@@ -51,9 +51,6 @@ fn a_path_that_would_be_another_is_not_written() {
         (json!([{ "path": { "set": "/t/.%REQ(x-up):1%" } }]), "/a"),
         (json!([{ "path": { "regex": "^/", "with": "" } }]), "/a"),
         (json!([{ "path": { "regex": "a", "with": "/../" } }]), "/a"),
-        (json!([{ "path": { "regex": "a", "with": "?" } }]), "/a"),
-        (json!([{ "path": { "regex": "a", "with": "b c" } }]), "/a"),
-        (json!([{ "path": { "regex": "a", "with": "é" } }]), "/a"),
         (json!([{ "path": { "prefix": "/v1", "with": "/x" } }]), "/v1/../b"),
     ];
     for (operations, before) in rows {
