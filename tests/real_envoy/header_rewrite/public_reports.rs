@@ -172,3 +172,36 @@ fn read(path: &Path) -> anyhow::Result<Option<String>> {
     println!("skipped: there is no {}", path.display());
     Ok(None)
 }
+
+/// The reports that are asked about.
+const REPORTS: [&str; 3] = ["wasm-shim#231", "envoy#5858", "istio#53212"];
+
+#[test]
+fn the_readme_lists_the_reports() -> anyhow::Result<()> {
+    let readme = include_str!("../../../filters/header-rewrite/README.md");
+    let section = readme.split("\n## Faults reported elsewhere\n").nth(1).context("no such section")?;
+    let rows = section.lines().filter_map(|line| line.strip_prefix("| [")?.split_once(']'));
+    assert_eq!(rows.map(|(report, _)| report).collect::<Vec<_>>(), REPORTS);
+    Ok(())
+}
+
+/// A report of the outside list.
+#[derive(Deserialize)]
+struct Report {
+    report: String,
+    area: String,
+}
+
+#[test]
+fn every_report_about_headers_is_asked_about() -> anyhow::Result<()> {
+    let path = xtask::workspace_root().join("../shared/vectors/public_reports.json");
+    let Some(text) = read(&path)? else { return Ok(()) };
+    let reports: Vec<Report> = serde_json::from_str(&text)?;
+    let ours: Vec<&Report> = reports.iter().filter(|report| report.area == "header").collect();
+    assert!(!ours.is_empty(), "{} lists none about headers", path.display());
+    for Report { report, .. } in ours {
+        let short = report.rsplit('/').next().unwrap_or_default().to_lowercase();
+        assert!(REPORTS.contains(&short.as_str()), "{report} is not asked about");
+    }
+    Ok(())
+}
