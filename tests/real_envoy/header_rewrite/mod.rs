@@ -10,6 +10,7 @@ mod public_reports;
 mod recipes;
 mod rivals;
 mod splitting;
+mod streams;
 mod substitution;
 
 use anyhow::bail;

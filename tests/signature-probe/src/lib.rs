@@ -30,6 +30,7 @@ impl Filter for SignatureProbe {
     const NAME: &'static str = "signature_probe";
     const CALLBACKS: &'static [Callback] = &[Callback::RequestHeaders];
     const ON_HOST_FAILURE: OnHostFailure = OnHostFailure::Refuse;
+    type Kept = ();
     const COUNTERS: &'static [&'static str] = &[];
 
     fn configure(json: &[u8]) -> Result<Configured<Self>, ConfigErrors> {
