@@ -209,11 +209,9 @@ mod tests {
     #[test]
     fn an_unknown_target_is_an_error_that_names_those_there_are() {
         let error = chosen(&["jwt".to_owned()]).unwrap_err().to_string();
-        assert_eq!(
-            error,
-            "no fuzz target is named \"jwt\"; there are: jwt_reject_decision, jwt_reject_keys, \
-             local_rate_limit_configuration, local_rate_limit_decision"
-        );
-        assert_eq!(chosen(&[]).unwrap(), targets().unwrap());
+        let there_are = targets().unwrap();
+        assert!(there_are.iter().any(|target| target == "jwt_reject_keys"), "{there_are:?}");
+        assert_eq!(error, format!("no fuzz target is named \"jwt\"; there are: {}", there_are.join(", ")));
+        assert_eq!(chosen(&[]).unwrap(), there_are);
     }
 }
