@@ -20,5 +20,6 @@ mod header_rewrite;
 mod jwt;
 mod jwt_reject;
 mod local_rate_limit;
+mod sampled_log;
 mod shipped;
 mod suite;

@@ -5,6 +5,7 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use real_envoy::client::{self, Request};
@@ -30,6 +31,11 @@ pub(crate) struct Rival {
     /// What the names of the counters begin with that tell which way requests went.
     counters: Vec<&'static str>,
 }
+
+/// Envoy writes what its own access logs hold every 10 s.
+const FLUSHED: Duration = Duration::from_secs(15);
+/// A module's line is there at once.
+const SOON: Duration = Duration::from_secs(1);
 
 const HCM: &str = "/static_resources/listeners/0/filter_chains/0/filters/0/typed_config";
 
@@ -137,6 +143,15 @@ impl Running {
                     "{} gets {} {body:?} instead of {status} {wanted:?}",
                     probe.what, response.status
                 )));
+            }
+            if let Some(logged) = probe.logged.filter(|_| !self.is_baseline()) {
+                let marker = format!("\"{}\"", probe.request.path);
+                let found =
+                    self.envoy.wait_for_log(&marker, if logged { FLUSHED } else { SOON }).await.is_ok();
+                if found != logged {
+                    let what = if logged { "no line" } else { "a line" };
+                    return Ok(Some(format!("{} has {what} in the log", probe.what)));
+                }
             }
             for (name, value) in probe.headers.iter().filter(|_| !self.is_baseline()) {
                 let found = response.header(name);

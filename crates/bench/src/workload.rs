@@ -47,6 +47,8 @@ pub(crate) struct Probe {
     pub(crate) expected: Answer,
     /// Headers that the answer must have, and their values.
     pub(crate) headers: Vec<(String, String)>,
+    /// Whether Envoy's log must have a line with its path, or must not.
+    pub(crate) logged: Option<bool>,
 }
 
 /// The upstream's, which here is Envoy itself.
@@ -67,7 +69,7 @@ impl Sent {
 
 impl Probe {
     pub(crate) fn new(what: &'static str, request: Sent, expected: Answer) -> Self {
-        Self { what, request, expected, headers: Vec::new() }
+        Self { what, request, expected, headers: Vec::new(), logged: None }
     }
 }
 

@@ -18,6 +18,10 @@ pub(crate) fn line(address: SocketAddr, stop: &Stop) -> String {
             answers.len(),
             request(address, &stop.request, "")
         ),
+        Expected::Times(times, _) => format!(
+            "curl -s -o /dev/null -w '%{{http_code}}\\n' {} | sort | uniq -c",
+            request(address, &stop.request, &format!("#[1-{times}]"))
+        ),
         // One curl, which makes many requests of the brackets: they go out one right after the other.
         Expected::Burst { times, .. } => format!(
             "curl -s -o /dev/null -w '%{{http_code}}\\n' {} | sort | uniq -c",
@@ -52,7 +56,8 @@ mod tests {
     fn lines_are_safe_to_paste() {
         let request = Request::new("POST", "/it's?a=$b&c").header("authorization", "Bearer x.y");
         let expected = Expected::InTurn(vec![Answer::Passed]);
-        let stop = Stop { title: "", remark: "", wait: Some(7), request, token: None, expected };
+        let stop =
+            Stop { title: "", remark: "", wait: Some(7), request, token: None, expected, logged: None };
         let line = |stop: &Stop| line("127.0.0.1:80".parse().unwrap(), stop);
         let curl = r"'http://127.0.0.1:80/it'\''s?a=$b&c' -X 'POST' -H 'authorization: Bearer x.y'";
         assert_eq!(line(&stop), format!("sleep 7; curl -si {curl}"));

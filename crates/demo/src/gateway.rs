@@ -2,6 +2,7 @@
 
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::PathBuf;
 
 use anyhow::{anyhow, bail};
 use foregate_cli::echo::Echo;
@@ -94,6 +95,11 @@ impl Gateway {
     /// Envoy's log.
     pub(crate) fn log(&self) -> String {
         self.envoy.log()
+    }
+
+    /// The file that it is in, for as long as this runs.
+    pub(crate) fn log_file(&self) -> PathBuf {
+        self.envoy.log_file()
     }
 
     /// Ends it, and fails if Envoy does not end well.

@@ -104,5 +104,5 @@ fn stops() -> Vec<Stop> {
 /// A request that is sent once.
 fn stop(title: &'static str, remark: &'static str, request: Request, sights: &'static [Sight]) -> Stop {
     let expected = Expected::InTurn(vec![Shows(sights)]);
-    Stop { title, remark, wait: None, request, token: None, expected }
+    Stop { title, remark, wait: None, request, token: None, expected, logged: None }
 }

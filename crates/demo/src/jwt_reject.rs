@@ -88,5 +88,5 @@ fn stop(
     answer: Answer,
 ) -> Stop {
     let expected = Expected::InTurn(vec![answer]);
-    Stop { title, remark, wait: None, request, token: token.cloned(), expected }
+    Stop { title, remark, wait: None, request, token: token.cloned(), expected, logged: None }
 }

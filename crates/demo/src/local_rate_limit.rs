@@ -29,8 +29,15 @@ pub(crate) fn stand() -> anyhow::Result<Stand> {
 }
 
 fn stops() -> Vec<Stop> {
-    let stop =
-        |title, remark, request, expected| Stop { title, remark, wait: None, request, token: None, expected };
+    let stop = |title, remark, request, expected| Stop {
+        title,
+        remark,
+        wait: None,
+        request,
+        token: None,
+        expected,
+        logged: None,
+    };
     let once = |answer| Expected::InTurn(vec![answer]);
     let login = || Request::new("POST", "/login");
     vec![

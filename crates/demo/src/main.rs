@@ -5,7 +5,7 @@
 //! - [`tour`]: a stand, which is what is shown of one filter; its leaflet, and its tour;
 //! - [`stop`]: a request of a tour, and what must come of it;
 //! - [`sight`]: what of it is to be seen, where that is what a stop is about;
-//! - [`jwt_reject`], [`local_rate_limit`], [`header_rewrite`]: the stands;
+//! - [`jwt_reject`], [`local_rate_limit`], [`header_rewrite`], [`sampled_log`]: the stands;
 //! - [`tokens`]: the keys and tokens, made anew at every start;
 //! - [`curl`]: a request as a line to paste.
 
@@ -14,6 +14,7 @@ mod gateway;
 mod header_rewrite;
 mod jwt_reject;
 mod local_rate_limit;
+mod sampled_log;
 mod sight;
 mod stop;
 mod tokens;
@@ -59,6 +60,12 @@ struct Args {
     /// The port of its admin interface; 0 takes a free one [default: 9903, with --once a free one]
     #[arg(long, value_name = "PORT")]
     header_rewrite_admin_port: Option<u16>,
+    /// The port of the gateway with sampled_log; 0 takes a free one [default: 10003, with --once a free one]
+    #[arg(long, value_name = "PORT")]
+    sampled_log_port: Option<u16>,
+    /// The port of its admin interface; 0 takes a free one [default: 9904, with --once a free one]
+    #[arg(long, value_name = "PORT")]
+    sampled_log_admin_port: Option<u16>,
 }
 
 fn main() -> ExitCode {
@@ -75,7 +82,12 @@ fn run(args: &Args) -> anyhow::Result<()> {
     let ports = args.ports();
     // Before anything else: a module may have to be built, which takes a while.
     gateway::are_free(ports.iter().flat_map(|ports| [ports.listener, ports.admin]))?;
-    let stands = [jwt_reject::stand(&Tokens::mint()?)?, local_rate_limit::stand()?, header_rewrite::stand()?];
+    let stands = [
+        jwt_reject::stand(&Tokens::mint()?)?,
+        local_rate_limit::stand()?,
+        header_rewrite::stand()?,
+        sampled_log::stand()?,
+    ];
     for stand in &stands {
         xtask::modules::ensure(stand.filter)?;
     }
@@ -97,7 +109,7 @@ fn run(args: &Args) -> anyhow::Result<()> {
 
 impl Args {
     /// The ports of each stand.
-    fn ports(&self) -> [Ports; 3] {
+    fn ports(&self) -> [Ports; 4] {
         let port = |option, given: Option<u16>, usual| {
             let usual = if self.once { 0 } else { usual };
             Port { option, number: given.unwrap_or(usual) }
@@ -114,6 +126,10 @@ impl Args {
             Ports {
                 listener: port("--header-rewrite-port", self.header_rewrite_port, 10_002),
                 admin: port("--header-rewrite-admin-port", self.header_rewrite_admin_port, 9_903),
+            },
+            Ports {
+                listener: port("--sampled-log-port", self.sampled_log_port, 10_003),
+                admin: port("--sampled-log-admin-port", self.sampled_log_admin_port, 9_904),
             },
         ]
     }

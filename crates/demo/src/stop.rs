@@ -28,6 +28,35 @@ pub(crate) struct Stop {
     /// The token that it carries, to be shortened where it is not for pasting.
     pub(crate) token: Option<String>,
     pub(crate) expected: Expected,
+    /// What the filter must log of it, where it logs.
+    pub(crate) logged: Option<Logged>,
+}
+
+/// Lines that a filter writes.
+#[derive(Debug, Clone)]
+pub(crate) struct Logged {
+    /// How many, at least and at most.
+    pub(crate) lines: std::ops::RangeInclusive<usize>,
+    /// What is in each of them.
+    pub(crate) each: &'static [&'static str],
+}
+
+impl Logged {
+    /// What is wrong with these lines, if anything.
+    pub(crate) fn problem(&self, lines: &[String]) -> Option<String> {
+        let Self { lines: wanted, each } = self;
+        if !wanted.contains(&lines.len()) {
+            return Some(format!(
+                "expected {} to {} lines, got {}",
+                wanted.start(),
+                wanted.end(),
+                lines.len()
+            ));
+        }
+        let lacking =
+            lines.iter().find_map(|line| Some((line, each.iter().find(|part| !line.contains(**part))?)));
+        lacking.map(|(line, part)| format!("expected {part} in each line, got {line}"))
+    }
 }
 
 /// How often a request is sent, and what comes of it.
@@ -35,6 +64,8 @@ pub(crate) struct Stop {
 pub(crate) enum Expected {
     /// Once for each of these answers, which come in this order.
     InTurn(Vec<Answer>),
+    /// So many times, and each time this answer.
+    Times(usize, Answer),
     /// Many times, one right after the other: so many pass at least, and not all; others get this answer.
     Burst { times: usize, least: usize, refusal: Answer },
 }
@@ -46,6 +77,8 @@ pub(crate) enum Answer {
     Passed,
     /// The same, and so many more would pass: `x-ratelimit-remaining`.
     Left(u64),
+    /// From the upstream, with this status.
+    Said(u16),
     /// From the filter, with this status and body.
     Refused(u16, &'static str),
     /// 200 from the upstream, with all of this to be seen.
@@ -63,6 +96,10 @@ impl Stop {
         let (expected, got) = match &self.expected {
             Expected::InTurn(all) => {
                 let (expected, got) = all.iter().zip(answers).find(|(expected, got)| !is(**expected, got))?;
+                (expected.describe(), self.shown(*expected, got))
+            }
+            Expected::Times(_, expected) => {
+                let got = answers.iter().find(|got| !is(*expected, got))?;
                 (expected.describe(), self.shown(*expected, got))
             }
             Expected::Burst { least, refusal, .. } => {
@@ -86,7 +123,7 @@ impl Stop {
             Expected::InTurn(all) => {
                 all.iter().zip(answers).map(|(expected, got)| self.shown(*expected, got)).collect()
             }
-            Expected::Burst { .. } => vec![counted(answers)],
+            Expected::Times(..) | Expected::Burst { .. } => vec![counted(answers)],
         }
     }
 
@@ -132,6 +169,7 @@ impl Expected {
                 [first, .., last] => format!("{}, on to {}", first.shown(), last.shown()),
                 answers => answers.iter().map(|answer| answer.shown()).collect(),
             },
+            Self::Times(times, answer) => format!("{times} times {}", answer.shown()),
             Self::Burst { least, refusal, .. } => {
                 format!("{} at least {least} times, then {}", Answer::Passed.shown(), refusal.shown())
             }
@@ -150,6 +188,7 @@ impl Answer {
                 answer.status == 200 && seen && clean
             }
             Self::Left(left) => Self::Passed.is(answer, token) && told(REMAINING) == Some(left),
+            Self::Said(status) => answer.status == status && answer.json().is_ok(),
             Self::Refused(status, body) => answer.status == status && answer.text() == body,
             Self::Shows(sights) => {
                 Self::Passed.is(answer, token) && sights.iter().all(|sight| sight.is_in(answer))
@@ -166,6 +205,7 @@ impl Answer {
         match self {
             Self::Passed | Self::Shows(_) => "200".to_owned(),
             Self::Left(left) => format!("200 with {left} left"),
+            Self::Said(status) => status.to_string(),
             Self::Refused(status, body) => format!("{status} {body}"),
             Self::Limited(_) => format!("429 {LIMITED}"),
         }
@@ -177,6 +217,7 @@ impl Answer {
             Self::Passed => "200 from the upstream, which got no JWT".to_owned(),
             Self::Left(left) => format!("200 from the upstream, with {REMAINING}: {left}"),
             Self::Shows(sights) => format!("200 from the upstream, with {sights:?}"),
+            Self::Said(status) => format!("{status} from the upstream"),
             Self::Refused(..) => self.shown(),
             Self::Limited(most) => format!("{} with {RETRY_AFTER} from 1 to {most}", self.shown()),
         }
@@ -217,7 +258,7 @@ mod tests {
 
     fn stop(expected: Expected) -> Stop {
         let token = Some("a.long.token".to_owned());
-        Stop { title: "", remark: "", wait: None, request: Request::get("/"), token, expected }
+        Stop { title: "", remark: "", wait: None, request: Request::get("/"), token, expected, logged: None }
     }
 
     fn limited(wait: &str) -> anyhow::Result<Response> {
@@ -282,6 +323,15 @@ mod tests {
         assert!(burst(4, soon).0.unwrap().ends_with("got 4 times 200"));
         assert!(burst(2, || limited("2")).0.unwrap().ends_with("got 429 retry-after: 2 local_rate_limited"));
         assert!(burst(2, || Err(anyhow!("x"))).0.unwrap().ends_with("got no answer: x"));
+    }
+
+    #[test]
+    fn lines_are_counted_and_looked_at() {
+        let logged = Logged { lines: 1..=2, each: &["\"status\":200"] };
+        let lines = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+        assert_eq!(logged.problem(&lines(&["{\"status\":200}"])), None);
+        assert!(logged.problem(&[]).unwrap().ends_with("got 0"));
+        assert!(logged.problem(&lines(&["{\"status\":200}", "{\"status\":500}"])).unwrap().contains("500"));
     }
 
     #[test]

@@ -37,6 +37,13 @@ pub(crate) fn leaflet(shown: &[(&Stand, Gateway)]) -> anyhow::Result<String> {
             writeln!(text, "# {}: {}{colon}{}", stop.title, stop.expected.shown(), stop.remark)?;
             writeln!(text, "{}\n", curl::line(address, stop))?;
         }
+        if stand.stops.iter().any(|stop| stop.logged.is_some()) {
+            writeln!(
+                text,
+                "# what the filter logs\ntail -f {} | grep '\"time\"'\n",
+                gateway.log_file().display()
+            )?;
+        }
         writeln!(text, "# what the filter counted\ncurl -s 'http://{admin}/stats?filter=foregate'")?;
     }
     writeln!(text, "\nCtrl-C ends it all.")?;
@@ -63,9 +70,16 @@ pub(crate) async fn take(shown: &[(&Stand, Gateway)]) -> anyhow::Result<()> {
                 println!("waiting for {seconds} s");
                 tokio::time::sleep(Duration::from_secs(seconds)).await;
             }
+            let before = gateway.log().len();
             let answers = answers(gateway, stop).await;
             println!("{}", stop.lines(&answers).join("\n"));
-            if let Some(problem) = stop.problem(&answers) {
+            let mut problem = stop.problem(&answers);
+            if let Some(logged) = &stop.logged {
+                let lines = logged_since(gateway, before, *logged.lines.start()).await;
+                println!("{}", told(&lines));
+                problem = problem.or_else(|| logged.problem(&lines));
+            }
+            if let Some(problem) = problem {
                 println!("NOT AS IT SHOULD BE: {problem}");
                 wrong.push(format!("{}: {problem}", stop.title));
             }
@@ -82,6 +96,34 @@ pub(crate) async fn take(shown: &[(&Stand, Gateway)]) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// The JSON lines that the filter has written since the log was so long, once there are so many, or after a moment.
+async fn logged_since(gateway: &Gateway, before: usize, least: usize) -> Vec<String> {
+    const MOMENT: Duration = Duration::from_millis(100);
+    let mut lines = Vec::new();
+    for _ in 0..10 {
+        tokio::time::sleep(MOMENT).await;
+        let log = gateway.log();
+        let new = log.get(before..).unwrap_or_default();
+        lines = new
+            .lines()
+            .filter_map(|line| Some(format!("{{\"time\"{}", line.split_once("{\"time\"")?.1)))
+            .collect();
+        if lines.len() >= least.max(1) {
+            break;
+        }
+    }
+    lines
+}
+
+/// One of the lines, and how many there are.
+fn told(lines: &[String]) -> String {
+    match lines {
+        [] => "logged: nothing".to_owned(),
+        [one] => format!("logged: {one}"),
+        [first, ..] => format!("logged: {} lines, of which this is the first: {first}", lines.len()),
+    }
+}
+
 /// Sends the stop's request as often as it says.
 async fn answers(gateway: &Gateway, stop: &Stop) -> Vec<anyhow::Result<Response>> {
     let mut answers = Vec::new();
@@ -91,14 +133,16 @@ async fn answers(gateway: &Gateway, stop: &Stop) -> Vec<anyhow::Result<Response>
                 answers.push(client::send(gateway.address(), &stop.request).await);
             }
         }
-        Expected::Burst { times, .. } => match Client::connect(gateway.address(), Http::H1).await {
-            Ok(mut client) => {
-                for _ in 0..*times {
-                    answers.push(client.send(&stop.request).await);
+        Expected::Times(times, _) | Expected::Burst { times, .. } => {
+            match Client::connect(gateway.address(), Http::H1).await {
+                Ok(mut client) => {
+                    for _ in 0..*times {
+                        answers.push(client.send(&stop.request).await);
+                    }
                 }
+                Err(error) => answers.push(Err(error)),
             }
-            Err(error) => answers.push(Err(error)),
-        },
+        }
     }
     answers
 }

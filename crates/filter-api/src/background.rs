@@ -2,7 +2,9 @@
 //!
 //! Every worker runs the filter in a VM of its own. What they share are [`Cells`].
 
-use crate::{Cells, Counter, CounterSet, HeaderName, HeaderValue, HostFailed, Level, LogLine, Moment};
+use crate::{
+    Cells, Counter, CounterSet, HeaderName, HeaderValue, HostFailed, Level, LogLine, Moment, Property,
+};
 
 /// What a filter may ask for between requests.
 pub trait Background: Cells {
@@ -17,13 +19,15 @@ pub trait Background: Cells {
     fn fetch(&self, fetch: &Fetch<'_>) -> Result<u32, HostFailed>;
 }
 
-/// A GET request to be made.
+/// A request to be made.
 #[derive(Debug, Clone, Copy)]
 pub struct Fetch<'a> {
     /// The name of Envoy's cluster.
     pub cluster: &'a str,
     /// The header lines, `:method`, `:path`, `:authority` and `:scheme` among them.
     pub headers: &'a [(HeaderName, HeaderValue)],
+    /// The body; empty for a request without one. The host gives its length by itself.
+    pub body: &'a [u8],
     /// When to give up, in milliseconds.
     pub timeout_millis: u32,
 }
@@ -56,8 +60,11 @@ pub struct Work {
     pub counters: CounterSet,
     /// Counters to increment by more.
     pub counts: Vec<(Counter, u32)>,
-    /// Lines for the log. Errors and warnings only: nobody asks for these steps one by one.
+    /// Lines for the log. Behind the scenes errors and warnings only: nobody asks for these steps one by one.
     pub log: Vec<LogLine>,
+    /// Findings about the request that has ended, for the access logs that are written after the filter was asked. Of
+    /// [`crate::Filter::on_log`] only: behind the scenes there is no request.
+    pub properties: Vec<Property>,
     /// Whether requests that wait should be decided about again.
     pub resume: bool,
     /// Whether the next tick should come at once rather than in a second.
@@ -70,6 +77,7 @@ impl Work {
         other.counters.iter().for_each(|counter| self.counters.add(counter));
         self.counts.extend(other.counts);
         self.log.extend(other.log);
+        self.properties.extend(other.properties);
         self.resume |= other.resume;
         self.soon |= other.soon;
     }

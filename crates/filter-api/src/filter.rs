@@ -58,6 +58,13 @@ pub trait Filter: Sized {
         ResponseEffects::default()
     }
 
+    /// Takes note of a request that is over, whoever has answered it: `request` and `response` as they were at the end,
+    /// the latter empty where none was sent. Called for requests too that never came to this filter. It cannot fetch
+    /// anything itself; [`Work::soon`] has the next tick come at once. Needs [`Callback::Log`].
+    fn on_log(&self, _request: &impl Head, _response: &impl Head, _: &impl Host, _: &Facts) -> Work {
+        Work::default()
+    }
+
     /// Takes its first steps behind the scenes: once, when this configuration begins to serve a worker. It
     /// runs for the main thread too, and in a VM that is there to try the configuration out.
     fn on_start(&self, _: &impl Background) -> Work {
@@ -72,6 +79,13 @@ pub trait Filter: Sized {
 
     /// Takes what became of a [`Background::fetch`]. Needs [`Callback::HttpCallResponse`].
     fn on_fetched(&self, _: Fetched<'_>, _: &impl Background) -> Work {
+        Work::default()
+    }
+
+    /// Says what is still to be counted: this configuration has ended for a worker, and nothing of it is called any
+    /// more. What was fetched and has not come never will. A fetch that is started here is broken off at once: Envoy
+    /// sends what an open connection takes, and nobody is told what becomes of it.
+    fn on_end(&self, _: &impl Background) -> Work {
         Work::default()
     }
 }
@@ -102,6 +116,8 @@ pub enum Callback {
     /// The response's headers have arrived. For filters with [`crate::Effects::response`] or
     /// [`crate::Effects::kept`].
     ResponseHeaders,
+    /// A request is over. For filters, and for what Envoy loads as an access logger.
+    Log,
 }
 
 impl Callback {
@@ -114,6 +130,7 @@ impl Callback {
             Self::RequestBody => "proxy_on_request_body",
             Self::RequestTrailers => "proxy_on_request_trailers",
             Self::ResponseHeaders => "proxy_on_response_headers",
+            Self::Log => "proxy_on_log",
         }
     }
 }
@@ -166,6 +183,25 @@ pub enum Attribute<'a> {
     /// An entry of Envoy's dynamic metadata: a namespace, then names of members. It comes as text: a string as it is,
     /// anything else as JSON.
     DynamicMetadata(&'a [Box<str>]),
+    /// The response's status, a number of 8 bytes, little-endian; 0 or none where there was no response.
+    ResponseCode,
+    /// Why the response is as it is, in words: Envoy's `response.code_details`.
+    ResponseDetails,
+    /// [`crate::ResponseFlags`], a number of 8 bytes, little-endian.
+    ResponseFlags,
+    /// How long the request took from its first byte to its last of the response, in nanoseconds, 8 bytes,
+    /// little-endian. Known at the end alone.
+    Duration,
+    /// Where the request was sent, as text, `192.0.2.1:8080`.
+    UpstreamAddress,
+    /// The name of the cluster that it was sent to.
+    ClusterName,
+    /// Bytes of the request's body, a number of 8 bytes, little-endian.
+    BytesReceived,
+    /// Bytes of the response's body, likewise.
+    BytesSent,
+    /// The status of gRPC, likewise. Means nothing for what is not gRPC.
+    GrpcStatus,
 }
 
 /// Whether a request may be answered with [`Outcome::Wait`].

@@ -34,6 +34,8 @@ pub struct HostMap {
     pub started: Cell<u64>,
     /// Dynamic metadata, by namespace and names joined by colons, as text.
     pub metadata: RefCell<BTreeMap<String, Vec<u8>>>,
+    /// What is known of a request that is over, by Envoy's names: `response.code`, `request.duration` and so on.
+    pub ended: RefCell<BTreeMap<&'static str, Vec<u8>>>,
     /// Whether lines of every level are written; else none are.
     pub logs: bool,
 }
@@ -50,6 +52,10 @@ impl HostMap {
             started: Cell::new(now),
             ..Self::default()
         }
+    }
+
+    fn of_end(&self, name: &str) -> Option<Vec<u8>> {
+        self.ended.borrow().get(name).cloned()
     }
 
     /// Lets time pass.
@@ -100,6 +106,15 @@ impl Host for HostMap {
             Attribute::RouteName => Some(self.route_name.borrow().clone().into_bytes()),
             Attribute::StartTime => Some(self.started.get().to_le_bytes().to_vec()),
             Attribute::DynamicMetadata(path) => self.metadata.borrow().get(&path.join(":")).cloned(),
+            Attribute::ResponseCode => self.of_end("response.code"),
+            Attribute::ResponseDetails => self.of_end("response.code_details"),
+            Attribute::ResponseFlags => self.of_end("response.flags"),
+            Attribute::Duration => self.of_end("request.duration"),
+            Attribute::UpstreamAddress => self.of_end("upstream.address"),
+            Attribute::ClusterName => self.of_end("xds.cluster_name"),
+            Attribute::BytesReceived => self.of_end("request.size"),
+            Attribute::BytesSent => self.of_end("response.size"),
+            Attribute::GrpcStatus => self.of_end("response.grpc_status"),
         }
     }
 

@@ -33,6 +33,7 @@ pub mod json;
 pub mod matcher;
 pub mod parts;
 mod reply;
+mod response_flags;
 pub mod template;
 mod text;
 
@@ -52,4 +53,5 @@ pub use head::{Head, HeadMap};
 pub use header::{HeaderName, HeaderValue, InvalidHeader, is_token_byte};
 pub use host_map::HostMap;
 pub use reply::{GrpcStatus, LocalReply, Protocol};
+pub use response_flags::ResponseFlags;
 pub use text::Text;

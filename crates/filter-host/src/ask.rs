@@ -78,6 +78,15 @@ impl Host for Request<'_> {
             Attribute::Protocol => "request\0protocol",
             Attribute::RouteName => "xds\0route_name",
             Attribute::StartTime => "request\0time",
+            Attribute::ResponseCode => "response\0code",
+            Attribute::ResponseDetails => "response\0code_details",
+            Attribute::ResponseFlags => "response\0flags",
+            Attribute::Duration => "request\0duration",
+            Attribute::UpstreamAddress => "upstream\0address",
+            Attribute::ClusterName => "xds\0cluster_name",
+            Attribute::BytesReceived => "request\0size",
+            Attribute::BytesSent => "response\0size",
+            Attribute::GrpcStatus => "response\0grpc_status",
             Attribute::DynamicMetadata(path) => {
                 return metadata::find(&calls::property("metadata").ok()?, path);
             }

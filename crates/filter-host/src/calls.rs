@@ -310,7 +310,7 @@ pub(crate) fn share(cell: &str, content: &[u8], version: u32) -> Result<bool, Fa
     if status == CAS_MISMATCH { Ok(false) } else { outcome(status).map(|()| true) }
 }
 
-/// Starts an HTTP call without a body, and returns its number.
+/// Starts an HTTP call, and returns its number.
 pub(crate) fn http_call(fetch: &Fetch<'_>) -> Result<u32, Failed> {
     let headers = pairs::serialize(fetch.headers);
     let trailers = pairs::serialize(&[]);
@@ -322,8 +322,8 @@ pub(crate) fn http_call(fetch: &Fetch<'_>) -> Result<u32, Failed> {
             fetch.cluster.len(),
             headers.as_ptr(),
             headers.len(),
-            std::ptr::null(),
-            0,
+            fetch.body.as_ptr(),
+            fetch.body.len(),
             trailers.as_ptr(),
             trailers.len(),
             fetch.timeout_millis,

@@ -139,6 +139,11 @@ macro_rules! module {
             }
 
             #[unsafe(no_mangle)]
+            extern "C" fn proxy_on_log(context: u32) {
+                MODULE.with(|module| module.on_log(context));
+            }
+
+            #[unsafe(no_mangle)]
             extern "C" fn proxy_on_request_trailers(stream: u32, _trailers: u32) -> u32 {
                 MODULE.with(|module| module.on_more_of_request(stream))
             }

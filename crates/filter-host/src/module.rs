@@ -40,6 +40,8 @@ pub struct Module<F: Filter> {
     held: RefCell<Vec<Held<F>>>,
     /// What is to be done about responses that are to come, by the host's number of their stream.
     responses: RefCell<BTreeMap<u32, ToCome<F>>>,
+    /// The configurations of streams, where they are asked about at their end.
+    streams: RefCell<BTreeMap<u32, u32>>,
 }
 
 /// What is to be done about a response that is to come.
@@ -79,6 +81,7 @@ impl<F: Filter> Module<F> {
             newest: Cell::new((0, 0)),
             held: RefCell::new(Vec::new()),
             responses: RefCell::new(BTreeMap::new()),
+            streams: RefCell::new(BTreeMap::new()),
         }
     }
 
@@ -91,6 +94,9 @@ impl<F: Filter> Module<F> {
     pub fn on_context_create(&self, context: u32, root: u32) {
         if root != 0 {
             self.newest.set((context, root));
+            if F::CALLBACKS.contains(&Callback::Log) {
+                self.streams.borrow_mut().insert(context, root);
+            }
         }
     }
 
@@ -99,13 +105,17 @@ impl<F: Filter> Module<F> {
         if F::CALLBACKS.contains(&Callback::ResponseHeaders) {
             self.responses.borrow_mut().remove(&context);
         }
+        if F::CALLBACKS.contains(&Callback::Log) {
+            self.streams.borrow_mut().remove(&context);
+        }
         let mut held = self.held.borrow_mut();
         if !held.is_empty() {
             held.retain(|held| held.stream != context);
         }
-        let mut roots = self.roots.borrow_mut();
-        if roots.iter().any(|(number, _)| *number == context) {
-            roots.retain(|(number, _)| *number != context);
+        if let Some(root) = self.root(context) {
+            self.roots.borrow_mut().retain(|(number, _)| *number != context);
+            let work = root.filter.on_end(&Behind(&self.vm));
+            perform::observe(&root.metrics, work.counters, &work.counts, &work.log);
         }
     }
 
@@ -203,6 +213,23 @@ impl<F: Filter> Module<F> {
             calls::log(Level::Error, &text);
         }
         CONTINUE
+    }
+
+    /// `proxy_on_log`: for a stream, or for a configuration that is loaded as an access logger.
+    pub fn on_log(&self, context: u32) {
+        let of_stream = || self.streams.borrow().get(&context).copied();
+        let root = self.root(context).or_else(|| self.root(of_stream()?));
+        let Some(root) = root else { return };
+        let (request, response) = (MessageHead::of(Headers::Request), MessageHead::of(Headers::Response));
+        let host = Request::new(&self.vm, Waiting::Never);
+        let work = root.filter.on_log(&request, &response, &host, &Facts::default());
+        if !perform::publish(&work.properties) {
+            self.vm.complain_once(F::NAME);
+        }
+        perform::observe(&root.metrics, work.counters, &work.counts, &work.log);
+        if work.soon {
+            set_period(&root, SOON_MILLISECONDS);
+        }
     }
 
     fn root(&self, number: u32) -> Option<Rc<Root<F>>> {

@@ -2,7 +2,7 @@
 
 use filter_api::{
     Counter, CounterSet, Effects, Filter, GrpcStatus, Head, HeaderOp, HostFailed, Level, LocalReply, LogLine,
-    OnHostFailure, Protocol,
+    OnHostFailure, Property, Protocol,
 };
 
 use crate::calls::{self, Headers};
@@ -24,10 +24,8 @@ pub(crate) fn go_on<F: Filter>(metrics: &Metrics, effects: &Effects<F::Kept>) ->
     if !edit(Headers::Request, headers) {
         return failed::<F>("host_failure");
     }
-    for property in properties {
-        // Who reads it finds it missing; nobody's request fails for that.
-        let _ = calls::set_property(&property.name, &property.value);
-    }
+    // Who reads one that could not be set finds it missing; nobody's request fails for that.
+    let _ = publish(properties);
     Verdict::Continue
 }
 
@@ -40,6 +38,12 @@ pub(crate) fn answer<K>(
 ) -> Verdict {
     observe(metrics, effects.counters, &effects.counts, &effects.log);
     send(reply, Protocol::of(head))
+}
+
+/// Sets properties, and says whether all could be.
+pub(crate) fn publish(properties: &[Property]) -> bool {
+    let set = |property: &Property| calls::set_property(&property.name, &property.value).is_ok();
+    properties.iter().fold(true, |all, property| set(property) && all)
 }
 
 /// Performs operations on headers, and says whether all could be.

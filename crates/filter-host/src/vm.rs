@@ -13,6 +13,8 @@ pub(crate) struct Vm {
     log_level: Cell<Level>,
     /// Whether the host has `verify_signature`, once it is known that it has not.
     lacks_verify_signature: Cell<bool>,
+    /// Whether it was said that properties cannot be set.
+    has_complained: Cell<bool>,
     /// Room for a message to the host, kept between calls.
     message: RefCell<Vec<u8>>,
     /// The state of the random numbers; 0 before the first.
@@ -24,6 +26,7 @@ impl Vm {
         Self {
             log_level: Cell::new(Level::Info),
             lacks_verify_signature: Cell::new(false),
+            has_complained: Cell::new(false),
             message: RefCell::new(Vec::new()),
             random: Cell::new(0),
         }
@@ -37,6 +40,17 @@ impl Vm {
 
     pub(crate) fn logs(&self, level: Level) -> bool {
         level <= self.log_level.get()
+    }
+
+    /// Says once that the properties of requests that have ended cannot be set.
+    pub(crate) fn complain_once(&self, filter: &str) {
+        if !self.has_complained.replace(true) {
+            let text = format!(
+                "{filter}: the host sets no property of a request that has ended; allow proxy_set_property, and load \
+                 the module as a filter: an access logger has no request to set one of"
+            );
+            calls::log(Level::Error, &text);
+        }
     }
 
     /// A number that no client can foresee (splitmix64, seeded by the host).

@@ -153,6 +153,11 @@ impl Envoy {
         self.files.log()
     }
 
+    /// The file that it is in, for as long as this Envoy is there.
+    pub fn log_file(&self) -> PathBuf {
+        self.files.path().join(Files::LOG)
+    }
+
     /// What Envoy wrote to its standard output so far: the lines of `stdout` access logs.
     pub fn stdout(&self) -> String {
         read(&self.files.path().join(Files::STDOUT))

@@ -1,9 +1,8 @@
 //! When an operation runs.
 
 use filter_api::Head;
-use filter_api::config::{Node, Object};
+use filter_api::config::{Node, Object, StatusRange};
 use filter_api::matcher::{HeaderCondition, RequestMatcher};
-use serde_json::Value;
 
 /// Conditions of an operation or a group; all of them must hold.
 #[derive(Debug, Default)]
@@ -36,41 +35,6 @@ pub(crate) enum Holds {
     Maybe,
     /// It does.
     Yes,
-}
-
-/// Statuses from one to another, both among them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct StatusRange {
-    pub(crate) least: u16,
-    pub(crate) most: u16,
-}
-
-impl StatusRange {
-    /// Reads `404`, `"404"`, `"4xx"` or `"500-599"`.
-    fn read(node: &Node<'_>) -> Option<Self> {
-        let status = |text: &str| text.parse::<u16>().ok().filter(|status| (100..=599).contains(status));
-        let range = match node.value() {
-            Value::String(text) => match (text.split_once('-'), text.strip_suffix("xx")) {
-                (Some((least, most)), _) => status(least).zip(status(most)),
-                (None, Some(hundred)) => {
-                    status(&format!("{hundred}00")).map(|least| (least, least.saturating_add(99)))
-                }
-                (None, None) => status(text).map(|one| (one, one)),
-            },
-            _ => {
-                let one = u16::try_from(node.integer(100, 599)?).ok()?;
-                Some((one, one))
-            }
-        };
-        match range {
-            Some((least, most)) if least <= most => Some(Self { least, most }),
-            _ => {
-                let Value::String(text) = node.value() else { return None };
-                node.error(format!("{text:?} is no status; write 404, \"4xx\" or \"500-599\""));
-                None
-            }
-        }
-    }
 }
 
 impl When {
@@ -110,11 +74,11 @@ impl When {
     pub(crate) fn holds_for_response(&self, head: &impl Head) -> bool {
         let status = || {
             let digits = head.first(":status").and_then(|text| std::str::from_utf8(text).ok());
-            digits.and_then(|digits| digits.parse::<u16>().ok()).unwrap_or(0)
+            digits.and_then(|digits| digits.parse::<u64>().ok()).unwrap_or(0)
         };
         (self.status.is_empty() || {
             let status = status();
-            self.status.iter().any(|range| (range.least..=range.most).contains(&status))
+            self.status.iter().any(|range| range.has(status))
         }) && self.response_headers.iter().all(|condition| condition.holds(head))
     }
 }

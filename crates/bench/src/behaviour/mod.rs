@@ -3,6 +3,7 @@
 mod header_rewrite;
 mod jwt_reject;
 mod local_rate_limit;
+mod sampled_log;
 
 use std::path::PathBuf;
 
@@ -40,8 +41,8 @@ pub(crate) struct Module {
 }
 
 /// All of them, in the order in which they run.
-pub(crate) static ALL: [Behaviour; 3] =
-    [jwt_reject::BEHAVIOUR, local_rate_limit::BEHAVIOUR, header_rewrite::BEHAVIOUR];
+pub(crate) static ALL: [Behaviour; 4] =
+    [jwt_reject::BEHAVIOUR, local_rate_limit::BEHAVIOUR, header_rewrite::BEHAVIOUR, sampled_log::BEHAVIOUR];
 
 /// The names of all workloads.
 pub(crate) fn workloads() -> impl Iterator<Item = &'static str> {
@@ -125,7 +126,8 @@ mod tests {
                 &[],
                 &[],
                 true,
-                "jwt-reject: missing good-repeated; local-rate-limit: limit-per-client; header-rewrite: ten-operations",
+                "jwt-reject: missing good-repeated; local-rate-limit: limit-per-client; header-rewrite: ten-operations; \
+                 sampled-log: log-10",
             ),
             (&["local-rate-limit"], &[], true, "local-rate-limit: limit-per-client"),
             (

@@ -1,10 +1,11 @@
 //! Foregate's filters, each with its own code that reads a configuration.
 
 use filter_api::config::Problem;
-use filter_api::{Filter, OnHostFailure};
+use filter_api::{Callback, Filter, OnHostFailure};
 use header_rewrite::HeaderRewrite;
 use jwt_reject::JwtReject;
 use local_rate_limit::LocalRateLimit;
+use sampled_log::SampledLog;
 
 /// One of Foregate's filters.
 #[derive(Debug)]
@@ -13,6 +14,8 @@ pub struct Known {
     pub name: &'static str,
     /// Whether a request that it could not look at must not pass.
     pub guards: bool,
+    /// Whether it does its work as an access logger too.
+    pub logs: bool,
     configure: fn(&[u8]) -> Verdict,
     explain: Option<Explain>,
 }
@@ -34,12 +37,13 @@ pub const ALL: &[Known] = &[
     Known::new::<JwtReject>(None),
     Known::new::<LocalRateLimit>(None),
     Known::new::<HeaderRewrite>(Some(header_rewrite::explain::explain)),
+    Known::new::<SampledLog>(None),
 ];
 
 impl Known {
     const fn new<F: Filter>(explain: Option<Explain>) -> Self {
         let guards = matches!(F::ON_HOST_FAILURE, OnHostFailure::Refuse);
-        Self { name: F::NAME, guards, configure: configure::<F>, explain }
+        Self { name: F::NAME, guards, logs: has_log(F::CALLBACKS), configure: configure::<F>, explain }
     }
 
     /// The filter of that name.
@@ -67,6 +71,17 @@ impl Known {
     pub fn explain(&self, json: &[u8]) -> Vec<String> {
         self.explain.map(|explain| explain(json)).unwrap_or_default()
     }
+}
+
+const fn has_log(callbacks: &[Callback]) -> bool {
+    let mut rest = callbacks;
+    while let [first, others @ ..] = rest {
+        if matches!(first, Callback::Log) {
+            return true;
+        }
+        rest = others;
+    }
+    false
 }
 
 fn configure<F: Filter>(json: &[u8]) -> Verdict {

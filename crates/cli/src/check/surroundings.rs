@@ -176,6 +176,7 @@ fn names(plugin: &Plugin<'_>, known: &Known, findings: &mut Vec<Finding>) {
     }
     let place = match plugin.place {
         Place::HttpFilter => return,
+        Place::AccessLogger if known.logs => return,
         Place::AccessLogger => "an access logger",
         Place::Other => "no HTTP filter",
     };

@@ -46,7 +46,7 @@ fn blocks(document: &str) -> Vec<String> {
 /// A folder with the modules in `dist`.
 fn with_modules() -> Files {
     let files = Files::new();
-    for module in ["jwt_reject", "local_rate_limit", "header_rewrite"] {
+    for module in ["jwt_reject", "local_rate_limit", "header_rewrite", "sampled_log"] {
         files.write(&format!("dist/{module}.wasm"), "\0asm");
     }
     files

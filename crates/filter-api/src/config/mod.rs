@@ -11,10 +11,12 @@
 mod duration;
 mod node;
 mod problem;
+mod status;
 mod strings;
 
 pub use duration::parse_duration;
 pub use node::{Node, Object, read};
 pub use problem::{ConfigErrors, Problem, Report};
+pub use status::StatusRange;
 pub use strings::StringMatcher;
 pub(crate) use strings::WAYS;

@@ -15,6 +15,17 @@
 //! | `%CLAIM(name)%` | a claim of a verified token, members of members joined by dots |
 //! | `%%` | a percent sign |
 //!
+//! When a request is over, for logs, there are besides
+//!
+//! | operator | value |
+//! |---|---|
+//! | `%RESPONSE_CODE_DETAILS%`, `%RESPONSE_FLAGS%` | why the response is as it is: in words, and as short names joined by commas |
+//! | `%DURATION%` | how long it took, in milliseconds with a fraction |
+//! | `%BYTES_RECEIVED%`, `%BYTES_SENT%` | bytes of the bodies |
+//! | `%UPSTREAM_HOST%`, `%UPSTREAM_CLUSTER%` | where the request was sent |
+//! | `%GRPC_STATUS_NUMBER%` | the status of a gRPC request |
+//! | `%TRACE_ID%` | the trace of `traceparent` (W3C Trace Context) |
+//!
 //! Every operator may end in `:length`, which cuts its value after so many bytes. They are read when the
 //! configuration is, and evaluated without a text in between.
 
@@ -24,7 +35,7 @@ mod time;
 
 use self::operator::Operator;
 use crate::config::Node;
-use crate::{Facts, Head, HeadMap, HeaderValue, Host};
+use crate::{Facts, Head, HeadMap, HeaderName, HeaderValue, Host};
 
 pub use self::time::TimeFormat;
 
@@ -35,6 +46,8 @@ pub enum Phase {
     Request,
     /// When the response has come.
     Response,
+    /// When it is over. The request's headers can be seen again.
+    Log,
 }
 
 /// A text with operators in it.
@@ -100,6 +113,13 @@ impl<'a, Q: Head, T: Host> Sources<'a, Q, HeadMap, T> {
     /// Of a request.
     pub fn of_request(request: &'a Q, host: &'a T, facts: &'a Facts) -> Self {
         Self { request: Some(request), response: None, host, facts: Some(facts) }
+    }
+}
+
+impl<'a, Q: Head, R: Head, T: Host> Sources<'a, Q, R, T> {
+    /// Of a request that is over.
+    pub fn of_both(request: &'a Q, response: &'a R, host: &'a T, facts: &'a Facts) -> Self {
+        Self { request: Some(request), response: Some(response), host, facts: Some(facts) }
     }
 }
 
@@ -212,6 +232,21 @@ impl Template {
 }
 
 impl Value {
+    /// Whether it is a number.
+    pub fn is_number(&self) -> bool {
+        self.operator.is_number()
+    }
+
+    /// Whether it is a path with its query.
+    pub fn is_path_with_query(&self) -> bool {
+        self.operator.is_path_with_query()
+    }
+
+    /// The headers that it may be of.
+    pub fn headers(&self) -> impl Iterator<Item = &HeaderName> {
+        self.operator.headers()
+    }
+
     /// Evaluates it.
     pub fn give<Q: Head, R: Head, T: Host>(
         &self,

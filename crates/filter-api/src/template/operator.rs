@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Sources, TimeFormat, Written};
-use crate::{Attribute, ClaimText, Facts, Head, HeaderName, Host};
+use crate::{Attribute, ClaimText, Facts, Head, HeaderName, Host, Protocol, ResponseFlags};
 
 const PATH: &str = ":path";
 const ORIGINAL_PATH: &str = "x-envoy-original-path";
@@ -27,10 +27,28 @@ pub(super) enum Operator {
     DynamicMetadata(Box<[Box<str>]>),
     /// A claim of a verified token, and the property that holds it where another module has verified it.
     Claim(ClaimText, Arc<str>),
+    /// Something that is known at the end.
+    AtEnd(AtEnd),
+    /// The trace id of `traceparent`.
+    TraceId,
     /// Has no value: one that was looked for when the request came, and was not there.
     Missing,
     /// One that was not fit to be written.
     Unfit,
+}
+
+/// Something that is known of a request when it is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum AtEnd {
+    ResponseCode,
+    Details,
+    Flags,
+    Duration,
+    BytesReceived,
+    BytesSent,
+    UpstreamHost,
+    UpstreamCluster,
+    GrpcStatus,
 }
 
 /// Whose headers.
@@ -67,6 +85,27 @@ impl Operator {
 
     pub(super) fn needs_request(&self) -> bool {
         matches!(self, Self::Header { message: Message::Request, .. } | Self::Path { .. } | Self::Claim(..))
+    }
+
+    pub(super) fn is_number(&self) -> bool {
+        use AtEnd::{BytesReceived, BytesSent, Duration, GrpcStatus, ResponseCode};
+        matches!(self, Self::AtEnd(ResponseCode | Duration | BytesReceived | BytesSent | GrpcStatus))
+    }
+
+    pub(super) fn is_path_with_query(&self) -> bool {
+        match self {
+            Self::Path { cut, .. } => *cut == Cut::Nothing,
+            _ => self.headers().any(|name| matches!(name.as_str(), PATH | ORIGINAL_PATH)),
+        }
+    }
+
+    /// The headers that its value may be of.
+    pub(super) fn headers(&self) -> impl Iterator<Item = &HeaderName> {
+        let (name, or) = match self {
+            Self::Header { name, or, .. } => (Some(name), or.as_ref()),
+            _ => (None, None),
+        };
+        name.into_iter().chain(or)
     }
 
     /// Whether its value is a path, so that what must be escaped in one is.
@@ -134,10 +173,57 @@ impl Operator {
                 Some(Err(())) => Written::Unfit,
                 None => given(attribute(Attribute::Property(property)).as_deref(), take),
             },
+            Self::AtEnd(what) => {
+                let is_grpc = *what == AtEnd::GrpcStatus
+                    && sources.request.is_some_and(|head| Protocol::of(head) == Protocol::Grpc);
+                given(what.text(&|attribute| sources.host.attribute(attribute), is_grpc).as_deref(), take)
+            }
+            Self::TraceId => {
+                given(sources.request.and_then(|head| trace_id(head.first("traceparent")?)), take)
+            }
             Self::Missing => Written::Missing,
             Self::Unfit => Written::Unfit,
         }
     }
+}
+
+impl AtEnd {
+    /// The value as text. Not generic: each kind of message and of host would have a copy of it.
+    fn text(self, ask: &dyn Fn(Attribute<'_>) -> Option<Vec<u8>>, is_grpc: bool) -> Option<Vec<u8>> {
+        let text = |attribute| ask(attribute).filter(|text| !text.is_empty());
+        let number = |attribute| number(&ask(attribute)?);
+        let whole = |number: u64| number.to_string().into_bytes();
+        match self {
+            Self::Details => text(Attribute::ResponseDetails),
+            Self::UpstreamHost => text(Attribute::UpstreamAddress),
+            Self::UpstreamCluster => text(Attribute::ClusterName),
+            Self::Flags => {
+                let names: Vec<&str> =
+                    ResponseFlags(number(Attribute::ResponseFlags).unwrap_or(0)).names().collect();
+                Some(names.join(",").into_bytes()).filter(|names| !names.is_empty())
+            }
+            Self::Duration => number(Attribute::Duration)
+                .map(|nanos| format!("{}.{:03}", nanos / 1_000_000, nanos / 1000 % 1000).into_bytes()),
+            // Where nothing was sent, that is no status.
+            Self::ResponseCode => Some(whole(number(Attribute::ResponseCode).unwrap_or(0))),
+            Self::BytesReceived => number(Attribute::BytesReceived).map(whole),
+            Self::BytesSent => number(Attribute::BytesSent).map(whole),
+            Self::GrpcStatus => is_grpc.then(|| number(Attribute::GrpcStatus)).flatten().map(whole),
+        }
+    }
+}
+
+/// A number of 8 bytes, as the host hands it over; none where it is negative.
+fn number(bytes: &[u8]) -> Option<u64> {
+    u64::try_from(i64::from_le_bytes(*bytes.first_chunk::<8>()?)).ok()
+}
+
+/// The trace id of a `traceparent`: 32 digits between the first two dashes (W3C Trace Context section 3.2.2).
+pub(crate) fn trace_id(traceparent: &[u8]) -> Option<&[u8]> {
+    let id = traceparent.split(|byte| *byte == b'-').nth(1)?;
+    let is_one =
+        id.len() == 32 && id.iter().all(u8::is_ascii_hexdigit) && id.iter().any(|byte| *byte != b'0');
+    is_one.then_some(id)
 }
 
 fn given(value: Option<&[u8]>, take: impl FnOnce(&[u8])) -> Written {

@@ -1,12 +1,16 @@
 //! Reading a template.
 
-use super::operator::{Cut, Message, Operator, Which};
+use super::operator::{AtEnd, Cut, Message, Operator, Which};
 use super::{Part, Phase, TimeFormat, Value};
 use crate::{ClaimPath, ClaimText, HeaderName, HeaderValue, Property};
 
 /// The names of all operators.
 const OPERATORS: &str = "REQ, RESP, PATH, METHOD, PROTOCOL, DOWNSTREAM_REMOTE_ADDRESS_WITHOUT_PORT, RESPONSE_CODE, \
                          DYNAMIC_METADATA, ROUTE_NAME, REQUEST_ID, START_TIME and CLAIM";
+
+/// Those for logs alone.
+const FOR_LOGS: &str = "RESPONSE_CODE_DETAILS, RESPONSE_FLAGS, DURATION, BYTES_RECEIVED, BYTES_SENT, UPSTREAM_HOST, \
+                        UPSTREAM_CLUSTER, GRPC_STATUS_NUMBER, TRACE_ID";
 
 /// The parts of a template; neighbouring texts are one.
 pub(super) fn parts(text: &str, phase: Phase) -> Result<Vec<Part>, String> {
@@ -93,6 +97,11 @@ impl<'t> Command<'t> {
                 return Err(format!("%{}% has no value before the response has come", self.name));
             }
             "RESP" => self.header(Message::Response)?,
+            name if phase == Phase::Log
+                && let Some(what) = at_end(name) =>
+            {
+                self.takes_nothing().map(|()| what)?
+            }
             "RESPONSE_CODE" => {
                 self.takes_nothing()?;
                 header(Message::Response, HeaderName::from_static(":status"))
@@ -111,6 +120,12 @@ impl<'t> Command<'t> {
                 let name = self.required("the name of a claim, such as %CLAIM(sub)%")?;
                 let claim = ClaimText { path: ClaimPath::new(name), arrays_as_json: false };
                 Operator::Claim(claim, format!("{}{name}", Property::CLAIM).into())
+            }
+            other if phase == Phase::Log => {
+                return Err(format!("%{other}% is not known; there are {FOR_LOGS}, {OPERATORS}"));
+            }
+            other if at_end(other).is_some() => {
+                return Err(format!("%{other}% has no value before the request is over"));
             }
             other => return Err(format!("%{other}% is not known; there are {OPERATORS}")),
         })
@@ -177,6 +192,24 @@ impl<'t> Command<'t> {
         }
         Ok(Operator::DynamicMetadata(path.split(':').map(Box::from).collect()))
     }
+}
+
+/// The operator of this name, of those for logs alone.
+fn at_end(name: &str) -> Option<Operator> {
+    let what = match name {
+        "RESPONSE_CODE" => AtEnd::ResponseCode,
+        "RESPONSE_CODE_DETAILS" => AtEnd::Details,
+        "RESPONSE_FLAGS" => AtEnd::Flags,
+        "DURATION" => AtEnd::Duration,
+        "BYTES_RECEIVED" => AtEnd::BytesReceived,
+        "BYTES_SENT" => AtEnd::BytesSent,
+        "UPSTREAM_HOST" => AtEnd::UpstreamHost,
+        "UPSTREAM_CLUSTER" => AtEnd::UpstreamCluster,
+        "GRPC_STATUS_NUMBER" => AtEnd::GrpcStatus,
+        "TRACE_ID" => return Some(Operator::TraceId),
+        _ => return None,
+    };
+    Some(Operator::AtEnd(what))
 }
 
 fn header(message: Message, name: HeaderName) -> Operator {

@@ -26,6 +26,7 @@ fn evaluated(text: &str, phase: Phase) -> (Written, String) {
     let mut out = Vec::new();
     let written = match phase {
         Phase::Request => template.write(&at_request, &mut out),
+        Phase::Log => template.write(&Sources::of_both(&request, &response, &host, &facts), &mut out),
         Phase::Response => {
             let settled = template.settled(&at_request);
             let at_response = Sources::of_response(&response, &host);
@@ -69,13 +70,50 @@ fn every_operator_has_its_value_in_both_phases() {
         ("<%REQ(x-a)%|%METHOD%>", "<one|GET>"),
     ];
     for (text, expected) in rows {
-        for phase in [Phase::Request, Phase::Response] {
+        for phase in [Phase::Request, Phase::Response, Phase::Log] {
             assert_eq!(evaluated(text, phase), (Written::All, expected.to_owned()), "{text} {phase:?}");
         }
     }
     for (text, expected) in [("%RESPONSE_CODE%", "404"), ("%RESP(x-r)%", "three"), ("%RESP(no?X-R):2%", "th")]
     {
         assert_eq!(evaluated(text, Phase::Response), (Written::All, expected.to_owned()), "{text}");
+    }
+}
+
+#[test]
+fn what_is_known_at_the_end_is_for_logs() {
+    let rows: &[(&str, Option<&str>)] = &[
+        ("%RESPONSE_CODE%", Some("504")),
+        ("%RESPONSE_CODE_DETAILS%", Some("response_timeout")),
+        ("%RESPONSE_FLAGS%", Some("UT,DC")),
+        ("%DURATION%", Some("1234.005")),
+        ("%BYTES_RECEIVED%/%BYTES_SENT%", Some("7/0")),
+        ("%UPSTREAM_HOST%", Some("192.0.2.9:80")),
+        ("%UPSTREAM_CLUSTER%", None),
+        ("%GRPC_STATUS_NUMBER%", None),
+        ("%TRACE_ID%", Some("0af7651916cd43dd8448eb211c80319c")),
+    ];
+    let host = HostMap::at(0);
+    let number = |number: u64| number.to_le_bytes().to_vec();
+    host.ended.borrow_mut().extend([
+        ("response.code", number(504)),
+        ("response.code_details", b"response_timeout".to_vec()),
+        ("response.flags", number(0x4004)),
+        ("request.duration", number(1_234_005_678)),
+        ("request.size", number(7)),
+        ("response.size", number(0)),
+        ("upstream.address", b"192.0.2.9:80".to_vec()),
+        ("response.grpc_status", number(2)),
+    ]);
+    let head =
+        HeadMap::get("/").with("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
+    for (text, expected) in rows {
+        let template = Template::parse(text, Phase::Log).unwrap();
+        let mut out = Vec::new();
+        let facts = Facts::default();
+        let written = template.write(&Sources::of_both(&head, &HeadMap::default(), &host, &facts), &mut out);
+        assert_eq!(written == Written::All, expected.is_some(), "{text}");
+        assert_eq!(String::from_utf8(out).unwrap(), expected.unwrap_or_default(), "{text}");
     }
 }
 
@@ -120,7 +158,8 @@ fn what_is_wrong_is_named() {
         ("%DYNAMIC_METADATA(a:)%", "empty name"),
         ("%CLAIM()%", "lacks the name of a claim"),
         ("%START_TIME(%q)%", "is not known"),
-        ("%UPSTREAM_HOST%", "%UPSTREAM_HOST% is not known; there are REQ, RESP, PATH"),
+        ("%HOSTNAME%", "%HOSTNAME% is not known; there are REQ, RESP, PATH"),
+        ("%UPSTREAM_HOST%", "%UPSTREAM_HOST% has no value before the request is over"),
         ("a\r\nb", "control character"),
     ];
     for (text, expected) in rows {

@@ -205,7 +205,7 @@ impl Remote {
         let headers = self.settings.headers(self.etag.borrow().as_deref().filter(|_| current));
         let timeout_millis = u32::try_from(self.settings.timeout / 1_000_000).unwrap_or(u32::MAX).max(1);
         let cluster = &self.settings.cluster;
-        let started = background.fetch(&Fetch { cluster, headers: &headers, timeout_millis });
+        let started = background.fetch(&Fetch { cluster, headers: &headers, body: b"", timeout_millis });
         match started {
             Ok(number) => self.fetching.set(Some((number, holder))),
             Err(HostFailed(status)) => {
