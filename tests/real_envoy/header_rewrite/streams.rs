@@ -10,7 +10,7 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 
 use super::HEADER_REWRITE;
-use crate::suite::{Gateway, SOON};
+use crate::suite::Gateway;
 
 async fn start() -> anyhow::Result<Gateway> {
     let plugin = json!({ "response_mutations": [
@@ -60,6 +60,8 @@ async fn each_response_is_told_of_its_own_request() -> anyhow::Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_kept_of_those_that_leave() -> anyhow::Result<()> {
     const EACH: usize = 3000;
+    const AT_ONCE: usize = 100;
+    const LONG: Duration = Duration::from_secs(60);
     let gateway = start().await?;
     let addr = gateway.addr()?;
     // What is kept of one is large enough to be seen.
@@ -67,26 +69,35 @@ async fn nothing_is_kept_of_those_that_leave() -> anyhow::Result<()> {
         "GET /odd?delay=10000 HTTP/1.1\r\nhost: gateway.example\r\nx-number: {}\r\n\r\n",
         "n".repeat(8000)
     );
-    let leave = async || {
-        let before = gateway.echo.requests();
-        for _ in 0..EACH {
-            let mut stream = TcpStream::connect(addr).await?;
-            stream.write_all(request.as_bytes()).await?;
-            stream.shutdown().await?;
-        }
+    let all_gone = async || {
         let all_gone = async {
             while gateway.envoy.stat("http.ingress.downstream_cx_active").await.unwrap_or(1) > 0 {
-                tokio::time::sleep(Duration::from_millis(20)).await;
+                tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };
-        tokio::time::timeout(SOON, all_gone).await.context("connections stay open")?;
+        tokio::time::timeout(LONG, all_gone).await.context("connections stay open")
+    };
+    let leave = async || {
+        let before = gateway.echo.requests();
+        for _ in 0..EACH / AT_ONCE {
+            for _ in 0..AT_ONCE {
+                let mut stream = TcpStream::connect(addr).await?;
+                stream.write_all(request.as_bytes()).await?;
+                stream.shutdown().await?;
+            }
+            // Envoy keeps the memory of the most that were ever open.
+            all_gone().await?;
+        }
         assert!(gateway.echo.requests() > before, "no request came to the upstream");
         gateway.resident_kilobytes()
     };
-    let first = leave().await?;
-    let second = leave().await?;
-    // What was kept would be 24 MB each time.
-    assert!(second < first + 8000, "{first} kB after the first {EACH}, {second} kB after as many more");
+    // What was kept would be 24 MB in every round; what the allocator takes for itself comes in one or another.
+    let mut rounds = vec![leave().await?];
+    let is_level = |rounds: &[u64]| rounds.windows(2).any(|pair| pair[1] < pair[0] + 8000);
+    while rounds.len() < 5 && !is_level(&rounds) {
+        rounds.push(leave().await?);
+    }
+    assert!(is_level(&rounds), "kB after each {EACH}: {rounds:?}");
     gateway.check_health([].into_iter()).await?;
     gateway.envoy.stop().await
 }
