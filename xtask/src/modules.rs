@@ -14,7 +14,7 @@ use crate::toolchain::{self, TARGET, Toolchain};
 use crate::{lock, process, prune, target_dir, workspace_root};
 
 /// Every module: the package that it is made of, which is also its name in `dist/`.
-pub const MODULES: &[&str] = &["jwt_reject", "local_rate_limit", "header_rewrite", "sampled_log"];
+pub const MODULES: &[&str] = &["jwt_reject", "local_rate_limit", "header_rewrite", "sampled_log", "foregate"];
 
 /// Modules that only the tests load. They go to the target folder, not to `dist/`.
 pub const TEST_MODULES: &[&str] = &["signature_probe"];

@@ -33,6 +33,7 @@ pub struct Fetch<'a> {
 }
 
 /// What became of a fetch.
+#[derive(Clone, Copy)]
 pub struct Fetched<'a> {
     /// The number that [`Background::fetch`] gave it.
     pub number: u32,

@@ -125,6 +125,15 @@ impl<'h, H: Head> Edited<'h, H> {
         entry.lines = lines;
     }
 
+    /// Does what an operation does.
+    pub fn apply(&mut self, operation: HeaderOp) {
+        match operation {
+            HeaderOp::Set(name, value) => self.set(&name, value),
+            HeaderOp::Add(name, value) => self.add(&name, value),
+            HeaderOp::Remove(name) => self.remove(&name),
+        }
+    }
+
     /// The operations that make of the head what it is now. What is as it was takes none, and what was written over
     /// is not in them.
     pub fn finish(self) -> Vec<HeaderOp> {

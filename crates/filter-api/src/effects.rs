@@ -10,11 +10,12 @@ use crate::{Facts, HeaderName, HeaderValue, LocalReply};
 pub enum Outcome<K = ()> {
     /// The request goes on, once the effects are applied.
     Continue(Effects<K>),
-    /// The request ends here. Of the effects, only counters, counts, facts and the log line apply.
+    /// The request ends here, once the effects are applied: what was edited shows in access logs, and what is to be done
+    /// about a response is done about this one.
     Reply(LocalReply, Effects<K>),
     /// The request is held, and asked about again when [`crate::Work::resume`] says so or at this moment (in
-    /// nanoseconds since 1970), whichever comes first. Of the effects, only counters and the log line
-    /// apply. Only to be said where [`crate::Host::waiting`] allows it.
+    /// nanoseconds since 1970), whichever comes first. Of the effects, only counters and the log
+    /// apply, and what is kept comes back with [`crate::Filter::on_resume`]. Only to be said where [`crate::Host::waiting`] allows it.
     Wait(u64, Effects<K>),
 }
 
@@ -23,6 +24,15 @@ impl<K> Outcome<K> {
     pub fn effects(&self) -> &Effects<K> {
         match self {
             Self::Continue(effects) | Self::Reply(_, effects) | Self::Wait(_, effects) => effects,
+        }
+    }
+
+    /// The same, with what is kept made into something else.
+    pub fn map_kept<L>(self, map: impl FnOnce(K) -> L) -> Outcome<L> {
+        match self {
+            Self::Continue(effects) => Outcome::Continue(effects.map_kept(map)),
+            Self::Reply(reply, effects) => Outcome::Reply(reply, effects.map_kept(map)),
+            Self::Wait(until, effects) => Outcome::Wait(until, effects.map_kept(map)),
         }
     }
 }
@@ -36,7 +46,8 @@ pub struct Effects<K = ()> {
     /// answers. Needs [`crate::Callback::ResponseHeaders`].
     pub response: Vec<HeaderOp>,
     /// What the filter keeps of the request. If there is anything, it is asked about the response, with
-    /// [`crate::Filter::on_response`]; that too needs the callback.
+    /// [`crate::Filter::on_response`]; that too needs the callback. Of a request that waits, it is kept until that is
+    /// asked about again.
     pub kept: Option<K>,
     /// Counters to increment by one.
     pub counters: CounterSet,
@@ -46,8 +57,15 @@ pub struct Effects<K = ()> {
     pub facts: Facts,
     /// Findings for whatever else looks at this request: see [`Property`].
     pub properties: Vec<Property>,
-    /// A line for the log. Made only where [`crate::Host::logs`] says that it would be written.
-    pub log: Option<LogLine>,
+    /// Lines for the log. Made only where [`crate::Host::logs`] says that they would be written.
+    pub log: Vec<LogLine>,
+}
+
+impl<K> Effects<K> {
+    fn map_kept<L>(self, map: impl FnOnce(K) -> L) -> Effects<L> {
+        let Self { headers, response, kept, counters, counts, facts, properties, log } = self;
+        Effects { headers, response, kept: kept.map(map), counters, counts, facts, properties, log }
+    }
 }
 
 impl<K> Default for Effects<K> {
@@ -60,7 +78,7 @@ impl<K> Default for Effects<K> {
             counts: Vec::new(),
             facts: Facts::default(),
             properties: Vec::new(),
-            log: None,
+            log: Vec::new(),
         }
     }
 }
@@ -72,8 +90,8 @@ pub struct ResponseEffects {
     pub headers: Vec<HeaderOp>,
     /// Counters to increment by one.
     pub counters: CounterSet,
-    /// A line for the log. Made only where [`crate::Host::logs`] says that it would be written.
-    pub log: Option<LogLine>,
+    /// Lines for the log. Made only where [`crate::Host::logs`] says that they would be written.
+    pub log: Vec<LogLine>,
 }
 
 /// One operation on headers.
@@ -106,19 +124,23 @@ impl Property {
 /// A counter, by its place in [`crate::Filter::COUNTERS`] and, after these, [`crate::Filter::own_counters`].
 /// Places from [`CounterSet::MOST`] on do not exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Counter(pub u8);
+pub struct Counter(pub u16);
 
 /// A set of counters, each to be incremented by one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct CounterSet(u128);
+pub struct CounterSet([u64; CounterSet::MOST / 64]);
 
 impl CounterSet {
-    /// The most counters that a filter may have.
-    pub const MOST: usize = 128;
+    /// The most counters that there may be.
+    pub const MOST: usize = 512;
+    /// The most that one filter may have: several may be in one.
+    pub const MOST_OF_ONE: usize = 128;
 
     /// Adds a counter to the set.
     pub fn add(&mut self, counter: Counter) {
-        self.0 |= 1_u128.checked_shl(u32::from(counter.0)).unwrap_or(0);
+        if let Some(word) = self.0.get_mut(usize::from(counter.0 / 64)) {
+            *word |= 1 << (counter.0 % 64);
+        }
     }
 
     /// Whether the counter is in the set.
@@ -128,11 +150,13 @@ impl CounterSet {
 
     /// The counters in the set, lowest first.
     pub fn iter(self) -> impl Iterator<Item = Counter> {
-        let mut rest = self.0;
-        std::iter::from_fn(move || {
-            let next = u8::try_from(rest.trailing_zeros()).ok().filter(|_| rest != 0)?;
-            rest &= rest.wrapping_sub(1);
-            Some(Counter(next))
+        self.0.into_iter().zip((0_u16..).step_by(64)).flat_map(|(word, first)| {
+            let mut rest = word;
+            std::iter::from_fn(move || {
+                let next = u16::try_from(rest.trailing_zeros()).ok().filter(|_| rest != 0)?;
+                rest &= rest.wrapping_sub(1);
+                Some(Counter(first.saturating_add(next)))
+            })
         })
     }
 }
@@ -168,10 +192,10 @@ mod tests {
     #[test]
     fn a_counter_set_holds_what_was_added() {
         let mut set = CounterSet::default();
-        for place in [127, 0, 7, 7, 128, 255] {
+        for place in [511, 0, 64, 7, 7, 512, 65535] {
             set.add(Counter(place));
         }
-        assert_eq!(set.iter().collect::<Vec<_>>(), [Counter(0), Counter(7), Counter(127)]);
+        assert_eq!(set.iter().collect::<Vec<_>>(), [Counter(0), Counter(7), Counter(64), Counter(511)]);
         assert!(set.contains(Counter(7)) && !set.contains(Counter(8)));
     }
 }

@@ -42,15 +42,50 @@ pub trait Filter: Sized {
     /// Reads a configuration (JSON). Every problem in it is reported, not the first alone.
     fn configure(json: &[u8]) -> Result<Configured<Self>, ConfigErrors>;
 
+    /// The same, for one of several of this filter in a chain. What they keep beyond a request, or share with their
+    /// other workers, is told apart by this name; it is empty for the first that was given none.
+    fn configure_as(_instance: &str, json: &[u8]) -> Result<Configured<Self>, ConfigErrors> {
+        Self::configure(json)
+    }
+
+    /// Whether this configuration needs the callback, one of [`Filter::CALLBACKS`]. One that it does not need is answered
+    /// without asking it anything.
+    fn needs(&self, callback: Callback) -> bool {
+        Self::CALLBACKS.contains(&callback)
+    }
+
+    /// What a failed host call means for a request by this configuration.
+    fn on_host_failure(&self) -> OnHostFailure {
+        Self::ON_HOST_FAILURE
+    }
+
     /// Names of further counters, which the configuration gives; their places follow those of
-    /// [`Filter::COUNTERS`]. Of both together there are at most [`crate::CounterSet::MOST`]. Envoy never forgets
+    /// [`Filter::COUNTERS`]. Of both together there are at most [`crate::CounterSet::MOST_OF_ONE`]. Envoy never forgets
     /// a counter, so these names must not come from requests.
     fn own_counters(&self) -> Vec<String> {
         Vec::new()
     }
 
+    /// The names of all counters, by their places, as they follow `foregate.` in Envoy's statistics.
+    fn counter_names(&self) -> Vec<String> {
+        let own = self.own_counters();
+        let names = Self::COUNTERS.iter().copied().chain(own.iter().map(String::as_str));
+        names.map(|counter| format!("{}.{counter}", Self::NAME)).collect()
+    }
+
     /// Decides about a request. `facts` are what the filters before this one found out.
     fn on_request(&self, head: &impl Head, host: &impl Host, facts: &Facts) -> Outcome<Self::Kept>;
+
+    /// Decides about a request that has waited, by what was kept of it then.
+    fn on_resume(
+        &self,
+        _kept: Option<Self::Kept>,
+        head: &impl Head,
+        host: &impl Host,
+        facts: &Facts,
+    ) -> Outcome<Self::Kept> {
+        self.on_request(head, host, facts)
+    }
 
     /// Decides about the headers of a response, by what it has kept of the request. A host does not show the
     /// request's headers any more by then. Needs [`Callback::ResponseHeaders`].
@@ -59,8 +94,8 @@ pub trait Filter: Sized {
     }
 
     /// Takes note of a request that is over, whoever has answered it: `request` and `response` as they were at the end,
-    /// the latter empty where none was sent. Called for requests too that never came to this filter. It cannot fetch
-    /// anything itself; [`Work::soon`] has the next tick come at once. Needs [`Callback::Log`].
+    /// the latter empty where none was sent. `facts` are what was found out about the request, by this filter too. Called for
+    /// requests too that never came to this filter. It cannot fetch anything itself; [`Work::soon`] has the next tick come at once. Needs [`Callback::Log`].
     fn on_log(&self, _request: &impl Head, _response: &impl Head, _: &impl Host, _: &Facts) -> Work {
         Work::default()
     }

@@ -20,11 +20,9 @@ thread_local! {
 
 impl Metrics {
     /// The counters of this filter.
-    pub(crate) fn of<F: Filter>(filter: &F) -> Self {
-        const { assert!(F::COUNTERS.len() <= CounterSet::MOST, "a filter has more counters than a set holds") };
-        let own = filter.own_counters();
-        let names = F::COUNTERS.iter().copied().chain(own.iter().map(String::as_str));
-        Self(names.map(|counter| id_of(format!("foregate.{}.{counter}", F::NAME))).collect())
+    pub(crate) fn of(filter: &impl Filter) -> Self {
+        let names = filter.counter_names().into_iter();
+        Self(names.map(|counter| id_of(format!("foregate.{counter}"))).collect())
     }
 
     /// Adds one to each counter of the set. A count that is lost does not stop a request.

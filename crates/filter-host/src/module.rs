@@ -7,7 +7,9 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use filter_api::{Callback, Facts, Fetched, Filter, HeaderOp, HostFailed, Level, Outcome, Waiting, Work};
+use filter_api::{
+    Callback, Effects, Facts, Fetched, Filter, HeaderOp, HostFailed, Level, Outcome, Waiting, Work,
+};
 
 use crate::ask::{Behind, CallResponse, MessageHead, Request};
 use crate::calls::{self, Headers};
@@ -40,8 +42,8 @@ pub struct Module<F: Filter> {
     held: RefCell<Vec<Held<F>>>,
     /// What is to be done about responses that are to come, by the host's number of their stream.
     responses: RefCell<BTreeMap<u32, ToCome<F>>>,
-    /// The configurations of streams, where they are asked about at their end.
-    streams: RefCell<BTreeMap<u32, u32>>,
+    /// The streams that are asked about at their end.
+    streams: RefCell<BTreeMap<u32, Stream>>,
 }
 
 /// What is to be done about a response that is to come.
@@ -52,6 +54,14 @@ struct ToCome<F: Filter> {
     kept: Option<(Rc<Root<F>>, F::Kept)>,
 }
 
+/// A stream that is asked about at its end.
+struct Stream {
+    /// Its configuration, by the host's number.
+    root: u32,
+    /// What was found out about it.
+    facts: Facts,
+}
+
 /// One configuration of the plugin.
 struct Root<F> {
     number: u32,
@@ -59,16 +69,27 @@ struct Root<F> {
     metrics: Metrics,
     /// How often its timer fires; 0 where the host gives it none.
     period: Cell<u32>,
-    /// Whether the host lets a stream be acted for that it is not calling for: without that, none can be held.
-    acts_for_streams: bool,
+    /// Whether requests can be held: this configuration may want to, and the host lets a stream be acted for that it is
+    /// not calling for.
+    holds: bool,
+    /// Which callbacks it needs, of those that could be a waste.
+    needs: Needs,
+}
+
+/// Whether a configuration needs certain callbacks.
+#[derive(Clone, Copy)]
+struct Needs {
+    request_headers: bool,
+    log: bool,
 }
 
 /// A request that waits.
-struct Held<F> {
+struct Held<F: Filter> {
     stream: u32,
     root: Rc<Root<F>>,
     since: u64,
     until: u64,
+    kept: Option<F::Kept>,
 }
 
 impl<F: Filter> Module<F> {
@@ -94,8 +115,8 @@ impl<F: Filter> Module<F> {
     pub fn on_context_create(&self, context: u32, root: u32) {
         if root != 0 {
             self.newest.set((context, root));
-            if F::CALLBACKS.contains(&Callback::Log) {
-                self.streams.borrow_mut().insert(context, root);
+            if F::CALLBACKS.contains(&Callback::Log) && self.root(root).is_some_and(|root| root.needs.log) {
+                self.streams.borrow_mut().insert(context, Stream { root, facts: Facts::default() });
             }
         }
     }
@@ -144,9 +165,13 @@ impl<F: Filter> Module<F> {
         let root = Rc::new(Root {
             number: context,
             metrics: Metrics::of(&configured.filter),
-            filter: configured.filter,
             period: Cell::new(0),
-            acts_for_streams: calls::act_for(context).is_ok(),
+            holds: configured.filter.needs(Callback::RequestBody) && calls::act_for(context).is_ok(),
+            needs: Needs {
+                request_headers: configured.filter.needs(Callback::RequestHeaders),
+                log: configured.filter.needs(Callback::Log),
+            },
+            filter: configured.filter,
         });
         let mut roots = self.roots.borrow_mut();
         roots.retain(|(number, _)| *number != context);
@@ -181,9 +206,10 @@ impl<F: Filter> Module<F> {
         let (newest, root) = self.newest.get();
         let root = if newest == stream { self.root(root) } else { None };
         let verdict = match root {
+            Some(root) if !root.needs.request_headers => Some(Verdict::Continue),
             Some(root) => self.decide(&root, stream, None),
             // The host sends a request to a configuration that it was told is unusable.
-            None => Some(perform::failed::<F>("no_configuration")),
+            None => Some(perform::failed(F::NAME, F::ON_HOST_FAILURE, "no_configuration")),
         };
         if verdict == Some(Verdict::Continue) { CONTINUE } else { PAUSE }
     }
@@ -217,12 +243,15 @@ impl<F: Filter> Module<F> {
 
     /// `proxy_on_log`: for a stream, or for a configuration that is loaded as an access logger.
     pub fn on_log(&self, context: u32) {
-        let of_stream = || self.streams.borrow().get(&context).copied();
-        let root = self.root(context).or_else(|| self.root(of_stream()?));
+        // The host may tell of a stream more than once.
+        let (root, facts) = match self.streams.borrow().get(&context) {
+            Some(Stream { root, facts }) => (self.root(*root), facts.clone()),
+            None => (self.root(context).filter(|root| root.needs.log), Facts::default()),
+        };
         let Some(root) = root else { return };
         let (request, response) = (MessageHead::of(Headers::Request), MessageHead::of(Headers::Response));
         let host = Request::new(&self.vm, Waiting::Never);
-        let work = root.filter.on_log(&request, &response, &host, &Facts::default());
+        let work = root.filter.on_log(&request, &response, &host, &facts);
         if !perform::publish(&work.properties) {
             self.vm.complain_once(F::NAME);
         }
@@ -237,42 +266,70 @@ impl<F: Filter> Module<F> {
     }
 
     /// Decides about a request, and performs it. Returns nothing where the request is held (on).
-    fn decide(&self, root: &Rc<Root<F>>, stream: u32, since: Option<u64>) -> Option<Verdict> {
+    /// `held` is since when it was, and what was kept of it.
+    fn decide(
+        &self,
+        root: &Rc<Root<F>>,
+        stream: u32,
+        held: Option<(u64, Option<F::Kept>)>,
+    ) -> Option<Verdict> {
+        let since = held.as_ref().map(|(since, _)| *since);
         let waiting = match since {
             Some(since) => Waiting::Since(since),
-            None if root.period.get() != 0
-                && root.acts_for_streams
-                && self.held.borrow().len() < MOST_WAITING =>
-            {
+            None if root.period.get() != 0 && root.holds && self.held.borrow().len() < MOST_WAITING => {
                 Waiting::NotYet
             }
             None => Waiting::Never,
         };
         let host = Request::new(&self.vm, waiting);
         let head = MessageHead::of(Headers::Request);
-        let outcome = root.filter.on_request(&head, &host, &Facts::default());
+        let outcome = match held {
+            None => root.filter.on_request(&head, &host, &Facts::default()),
+            Some((_, kept)) => root.filter.on_resume(kept, &head, &host, &Facts::default()),
+        };
         if head.is_missing() {
-            return Some(perform::failed::<F>("host_failure"));
+            return Some(root.failed("host_failure"));
         }
         match outcome {
             Outcome::Continue(mut effects) => {
-                let operations = std::mem::take(&mut effects.response);
-                let kept = effects.kept.take().map(|kept| (Rc::clone(root), kept));
-                if kept.is_some() || !operations.is_empty() {
-                    self.responses.borrow_mut().insert(stream, ToCome { operations, kept });
+                self.keep(root, stream, &mut effects);
+                if perform::apply(&root.metrics, &effects) {
+                    Some(Verdict::Continue)
+                } else {
+                    Some(root.failed("host_failure"))
                 }
-                Some(perform::go_on::<F>(&root.metrics, &effects))
             }
-            Outcome::Reply(reply, effects) => Some(perform::answer(&head, &root.metrics, &reply, &effects)),
+            Outcome::Reply(reply, mut effects) => {
+                self.keep(root, stream, &mut effects);
+                // Who is refused is refused, whatever could not be edited before.
+                perform::apply(&root.metrics, &effects);
+                Some(perform::answer(&head, &effects.headers, &reply))
+            }
             // A filter must not do this; holding the request for ever is what must not follow.
-            Outcome::Wait(..) if waiting == Waiting::Never => Some(perform::failed::<F>("cannot_wait")),
+            Outcome::Wait(..) if waiting == Waiting::Never => Some(root.failed("cannot_wait")),
             Outcome::Wait(until, effects) => {
                 perform::observe(&root.metrics, effects.counters, &effects.counts, &effects.log);
                 let since = since.unwrap_or(filter_api::Host::moment(&host).unix_nanos);
-                self.held.borrow_mut().push(Held { stream, root: Rc::clone(root), since, until });
+                let held = Held { stream, root: Rc::clone(root), since, until, kept: effects.kept };
+                self.held.borrow_mut().push(held);
                 set_period(root, SOON_MILLISECONDS);
                 None
             }
+        }
+    }
+
+    /// Keeps what there is to be done about the response and at the end.
+    fn keep(&self, root: &Rc<Root<F>>, stream: u32, effects: &mut Effects<F::Kept>) {
+        let operations = std::mem::take(&mut effects.response);
+        let kept = effects.kept.take().map(|kept| (Rc::clone(root), kept));
+        if kept.is_some() || !operations.is_empty() {
+            self.responses.borrow_mut().insert(stream, ToCome { operations, kept });
+        }
+        if F::CALLBACKS.contains(&Callback::Log)
+            && !effects.facts.0.is_empty()
+            && let Some(stream) = self.streams.borrow_mut().get_mut(&stream)
+        {
+            stream.facts = std::mem::take(&mut effects.facts);
         }
     }
 
@@ -301,13 +358,20 @@ impl<F: Filter> Module<F> {
             if calls::act_for(held.stream).is_err() {
                 continue;
             }
-            let verdict = self.decide(&held.root, held.stream, Some(held.since));
+            let verdict = self.decide(&held.root, held.stream, Some((held.since, held.kept)));
             if verdict == Some(Verdict::Continue) && calls::continue_request().is_err() {
                 // Nobody else will ever let it go on.
-                perform::failed::<F>("host_failure");
+                held.root.failed("host_failure");
             }
         }
         let _ = calls::act_for(root.number);
+    }
+}
+
+impl<F: Filter> Root<F> {
+    /// What the filter's policy says where the host failed it.
+    fn failed(&self, what: &'static str) -> Verdict {
+        perform::failed(F::NAME, self.filter.on_host_failure(), what)
     }
 }
 

@@ -1,10 +1,11 @@
 //! Performs what a filter decided: the one place where effects reach the host.
 
 use filter_api::{
-    Counter, CounterSet, Effects, Filter, GrpcStatus, Head, HeaderOp, HostFailed, Level, LocalReply, LogLine,
+    Counter, CounterSet, Effects, GrpcStatus, Head, HeaderOp, HostFailed, Level, LocalReply, LogLine,
     OnHostFailure, Property, Protocol,
 };
 
+use crate::ask::MessageHead;
 use crate::calls::{self, Headers};
 use crate::metrics::Metrics;
 
@@ -17,27 +18,25 @@ pub(crate) enum Verdict {
     Answered,
 }
 
-/// Applies the effects of a request that goes on, but for those on its response, and says whether it does.
-pub(crate) fn go_on<F: Filter>(metrics: &Metrics, effects: &Effects<F::Kept>) -> Verdict {
+/// Applies the effects on a request, and says whether all edits could be made.
+pub(crate) fn apply<K>(metrics: &Metrics, effects: &Effects<K>) -> bool {
     let Effects { headers, response: _, kept: _, counters, counts, facts: _, properties, log } = effects;
     observe(metrics, *counters, counts, log);
-    if !edit(Headers::Request, headers) {
-        return failed::<F>("host_failure");
-    }
+    let edited = edit(Headers::Request, headers);
     // Who reads one that could not be set finds it missing; nobody's request fails for that.
     let _ = publish(properties);
-    Verdict::Continue
+    edited
 }
 
-/// Answers the request.
-pub(crate) fn answer<K>(
-    head: &impl Head,
-    metrics: &Metrics,
-    reply: &LocalReply,
-    effects: &Effects<K>,
-) -> Verdict {
-    observe(metrics, effects.counters, &effects.counts, &effects.log);
-    send(reply, Protocol::of(head))
+/// Answers the request. `edits` were made to its head before.
+pub(crate) fn answer(head: &impl Head, edits: &[HeaderOp], reply: &LocalReply) -> Verdict {
+    const DECIDES: &str = "content-type";
+    let is_edited = edits.iter().any(|operation| match operation {
+        HeaderOp::Set(name, _) | HeaderOp::Add(name, _) | HeaderOp::Remove(name) => name.as_str() == DECIDES,
+    });
+    let protocol =
+        if is_edited { Protocol::of(&MessageHead::of(Headers::Request)) } else { Protocol::of(head) };
+    send(reply, protocol)
 }
 
 /// Sets properties, and says whether all could be.
@@ -83,15 +82,15 @@ fn send(reply: &LocalReply, protocol: Protocol) -> Verdict {
 }
 
 /// What the filter's policy says where the host failed it.
-pub(crate) fn failed<F: Filter>(what: &'static str) -> Verdict {
-    calls::log(Level::Error, &format!("{}: {what}", F::NAME));
-    match F::ON_HOST_FAILURE {
+pub(crate) fn failed(filter: &str, policy: OnHostFailure, what: &'static str) -> Verdict {
+    calls::log(Level::Error, &format!("{filter}: {what}"));
+    match policy {
         OnHostFailure::Pass => Verdict::Continue,
         OnHostFailure::Refuse => {
             let reply = LocalReply {
                 status: 503,
                 grpc_status: GrpcStatus::Unavailable,
-                details: format!("{}{{{what}}}", F::NAME).into(),
+                details: format!("{filter}{{{what}}}").into(),
                 headers: Vec::new(),
                 body: "".into(),
             };

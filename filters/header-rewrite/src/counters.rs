@@ -25,7 +25,7 @@ impl Skipped {
     }
 
     pub(crate) fn counter(self) -> Counter {
-        Counter(self as u8)
+        Counter(self as u16)
     }
 }
 

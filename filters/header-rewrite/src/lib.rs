@@ -55,6 +55,13 @@ impl Filter for HeaderRewrite {
         Ok(Configured { filter: Self { config }, warnings })
     }
 
+    fn needs(&self, callback: Callback) -> bool {
+        match callback {
+            Callback::ResponseHeaders => !self.config.response.is_empty(),
+            other => Self::CALLBACKS.contains(&other),
+        }
+    }
+
     fn on_request(&self, head: &impl Head, host: &impl Host, facts: &Facts) -> Outcome<Kept> {
         let mut stage = AtRequest::new(head, host, facts);
         run::all(&self.config.request, &mut stage);
@@ -67,7 +74,7 @@ impl Filter for HeaderRewrite {
         let mut stage = AtResponse::new(head, host, kept);
         run::all(&self.config.response, &mut stage);
         let (headers, counters) = stage.finish();
-        ResponseEffects { headers, counters, log: None }
+        ResponseEffects { headers, counters, log: Vec::new() }
     }
 }
 

@@ -331,7 +331,7 @@ impl<'r, H: Head, T: Host> Request<'r, H, T> {
         effects.counters.add(counter);
         if host.logs(level) {
             let text = format!("{}: {what}: {}", JwtReject::NAME, reason.label());
-            effects.log = Some(LogLine { level, text });
+            effects.log.push(LogLine { level, text });
         }
         if config.shadow {
             return Outcome::Continue(effects);

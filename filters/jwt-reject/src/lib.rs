@@ -71,6 +71,17 @@ impl Filter for JwtReject {
         Ok(Configured { filter: Self { config }, warnings })
     }
 
+    fn needs(&self, callback: Callback) -> bool {
+        match callback {
+            Callback::RequestHeaders | Callback::Tick => true,
+            // Requests wait for keys that are fetched, and for nothing else.
+            Callback::RequestBody | Callback::RequestTrailers | Callback::HttpCallResponse => {
+                self.config.providers.iter().any(|provider| provider.keys.remote().is_some())
+            }
+            Callback::ResponseHeaders | Callback::Log => false,
+        }
+    }
+
     fn on_request(&self, head: &impl Head, host: &impl Host, _: &Facts) -> Outcome {
         decide::outcome(&self.config, head, host)
     }

@@ -248,27 +248,27 @@ pub enum CheckedBy {
 }
 
 /// How many ways through there are.
-const WAYS: u8 = 6;
+const WAYS: u16 = 6;
 
-const REASONS: u8 = {
+const REASONS: u16 = {
     let reasons = Reason::ALL.len();
     assert!(2 * reasons + WAYS as usize + 14 == COUNTERS.len(), "a counter for each");
-    assert!(COUNTERS.len() <= CounterSet::MOST, "no more than a set holds");
+    assert!(COUNTERS.len() <= CounterSet::MOST_OF_ONE, "no more than a set holds");
     #[allow(clippy::cast_possible_truncation)] // asserted just above
     {
-        reasons as u8
+        reasons as u16
     }
 };
 
 impl Reason {
     /// The counter of refusals for this reason.
     pub const fn counter(self) -> Counter {
-        Counter(self as u8)
+        Counter(self as u16)
     }
 
     /// The counter of what would be refusals, were the filter not in shadow mode.
     pub const fn shadow_counter(self) -> Counter {
-        Counter(REASONS.saturating_add(self as u8))
+        Counter(REASONS.saturating_add(self as u16))
     }
 
     /// Whether the refusal is about a token that was there, rather than about its absence or about us.
@@ -285,14 +285,14 @@ impl Reason {
 impl Allowed {
     /// The counter of requests that went this way.
     pub const fn counter(self) -> Counter {
-        Counter(REASONS.saturating_mul(2).saturating_add(self as u8))
+        Counter(REASONS.saturating_mul(2).saturating_add(self as u16))
     }
 }
 
 impl CheckedBy {
     /// The counter of signatures checked so.
     pub const fn counter(self) -> Counter {
-        Counter(REASONS.saturating_mul(2).saturating_add(WAYS).saturating_add(self as u8))
+        Counter(REASONS.saturating_mul(2).saturating_add(WAYS).saturating_add(self as u16))
     }
 }
 
@@ -316,7 +316,7 @@ pub(crate) enum CacheResult {
 impl CacheResult {
     /// The counter of requests with this result.
     pub(crate) const fn counter(self) -> Counter {
-        Counter(CLAIMS_NOT_FORWARDED.0.saturating_add(1).saturating_add(self as u8))
+        Counter(CLAIMS_NOT_FORWARDED.0.saturating_add(1).saturating_add(self as u16))
     }
 }
 
@@ -344,7 +344,7 @@ pub(crate) enum FetchResult {
 impl FetchResult {
     /// The counter of fetches with this result.
     pub(crate) const fn counter(self) -> Counter {
-        Counter(WAITED.0.saturating_add(1).saturating_add(self as u8))
+        Counter(WAITED.0.saturating_add(1).saturating_add(self as u16))
     }
 }
 

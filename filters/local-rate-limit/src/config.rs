@@ -15,6 +15,7 @@ pub(crate) use self::answer::{Add, Refusal, When};
 pub(crate) use self::limit::{Cost, Kind, Limit, Scope};
 pub(crate) use self::sample::Sample;
 use crate::client::Origin;
+use crate::keys::hash_of;
 
 /// The most limits: two counters each.
 const MAX_LIMITS: usize = 48;
@@ -122,6 +123,16 @@ impl Config {
                 allow_on_contention: allow_on_contention?,
             })
         })
+    }
+}
+
+impl Config {
+    /// Gives the limits other buckets than those of other instances have.
+    pub(crate) fn tell_apart(&mut self, instance: &str) {
+        if !instance.is_empty() {
+            let own = hash_of(instance);
+            self.limits.iter_mut().for_each(|limit| limit.tell_apart(own));
+        }
     }
 }
 

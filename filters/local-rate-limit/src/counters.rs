@@ -43,7 +43,7 @@ impl Allowed {
     }
 
     pub(crate) fn counter(self) -> Counter {
-        Counter(self as u8)
+        Counter(self as u16)
     }
 }
 
@@ -89,7 +89,7 @@ pub(crate) fn shadow_refused(limit: usize) -> Counter {
 
 fn of_limit(limit: usize, which: usize) -> Counter {
     let place = COUNTERS.len().saturating_add(limit.saturating_mul(2)).saturating_add(which);
-    Counter(u8::try_from(place).unwrap_or(u8::MAX))
+    Counter(u16::try_from(place).unwrap_or(u16::MAX))
 }
 
 #[cfg(test)]

@@ -72,7 +72,7 @@ pub(crate) fn outcome(filter: &LocalRateLimit, head: &impl Head, host: &impl Hos
             };
             if host.logs(level) {
                 let text = format!("{}: {what}: {}", LocalRateLimit::NAME, limit.name);
-                effects.log = Some(LogLine { level, text });
+                effects.log.push(LogLine { level, text });
             }
             let Some(allowed) = allowed else {
                 effects.counters.add(counters::refused(charge.limit));
@@ -244,14 +244,14 @@ fn unsettled(config: &Config, host: &impl Host, undecided: Undecided) -> Outcome
     let lost = match undecided {
         Undecided::HostFailed => {
             // As the filter declares: it must not stand in the way of what it cannot count.
-            effects.log = host.logs(Level::Error).then(|| {
+            effects.log.extend(host.logs(Level::Error).then(|| {
                 let text = format!(
                     "{}: the host does not let it count requests, so all pass; allow proxy_get_shared_data, \
                      proxy_set_shared_data, proxy_get_property and proxy_get_current_time_nanoseconds",
                     LocalRateLimit::NAME
                 );
                 LogLine { level: Level::Error, text }
-            });
+            }));
             effects.counters.add(Allowed::HostFailure.counter());
             return Outcome::Continue(effects);
         }

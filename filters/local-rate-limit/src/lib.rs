@@ -60,8 +60,20 @@ impl Filter for LocalRateLimit {
     const COUNTERS: &'static [&'static str] = counters::COUNTERS;
 
     fn configure(json: &[u8]) -> Result<Configured<Self>, ConfigErrors> {
-        let (config, warnings) = Config::read(json)?;
+        Self::configure_as("", json)
+    }
+
+    fn configure_as(instance: &str, json: &[u8]) -> Result<Configured<Self>, ConfigErrors> {
+        let (mut config, warnings) = Config::read(json)?;
+        config.tell_apart(instance);
         Ok(Configured { filter: Self { config, worker: Worker::here(), seed: Cell::new(None) }, warnings })
+    }
+
+    fn needs(&self, callback: Callback) -> bool {
+        match callback {
+            Callback::ResponseHeaders => self.config.announce.is_anything(),
+            other => Self::CALLBACKS.contains(&other),
+        }
     }
 
     fn own_counters(&self) -> Vec<String> {

@@ -1,6 +1,7 @@
 //! How many lines a worker may write: a token bucket of its own.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 const SECOND: u64 = 1_000_000_000;
@@ -24,13 +25,13 @@ pub(crate) struct Worker {
 }
 
 thread_local! {
-    static HERE: Rc<Worker> = Rc::default();
+    static HERE: RefCell<BTreeMap<String, Rc<Worker>>> = const { RefCell::new(BTreeMap::new()) };
 }
 
 impl Worker {
-    /// That of this VM.
-    pub(crate) fn here() -> Rc<Self> {
-        HERE.with(Rc::clone)
+    /// That of this VM, for an instance of the filter.
+    pub(crate) fn here(instance: &str) -> Rc<Self> {
+        HERE.with_borrow_mut(|here| Rc::clone(here.entry(instance.to_owned()).or_default()))
     }
 
     /// Takes a line from the budget, and gives how many were dropped since the last; none where this one is to be.

@@ -49,7 +49,10 @@ pub struct SampledLog {
 }
 
 /// The property that a line is in on its way to an access log.
-const LINE: &str = "foregate.sampled_log.line";
+fn property_of(instance: &str) -> String {
+    let dot = if instance.is_empty() { "" } else { "." };
+    format!("foregate.sampled_log.line{dot}{instance}")
+}
 
 /// Where lines go, with what it takes to bring them there.
 #[derive(Debug)]
@@ -68,14 +71,25 @@ impl Filter for SampledLog {
     type Kept = ();
 
     fn configure(json: &[u8]) -> Result<Configured<Self>, ConfigErrors> {
+        Self::configure_as("", json)
+    }
+
+    fn configure_as(instance: &str, json: &[u8]) -> Result<Configured<Self>, ConfigErrors> {
         let ((config, sink), warnings) = Config::read(json)?;
         let sink = match sink {
             Sink::EnvoyLog => Way::EnvoyLog,
-            Sink::AccessLog => Way::AccessLog(LINE.into()),
+            Sink::AccessLog => Way::AccessLog(property_of(instance).into()),
             Sink::Http(settings) => Way::Http(Rc::new(Outbox::new(settings))),
         };
-        let filter = Self { config, worker: Worker::here(), sink, heir: Heir::here() };
+        let filter = Self { config, worker: Worker::here(instance), sink, heir: Heir::here() };
         Ok(Configured { filter, warnings })
+    }
+
+    fn needs(&self, callback: Callback) -> bool {
+        match callback {
+            Callback::HttpCallResponse => self.outbox().is_some(),
+            other => Self::CALLBACKS.contains(&other),
+        }
     }
 
     fn on_request(&self, _: &impl Head, _: &impl Host, _: &Facts) -> Outcome {

@@ -49,7 +49,7 @@ fn decides(one: LocalRateLimit, other: LocalRateLimit) {
     let names: std::collections::BTreeSet<&String> = own.iter().collect();
     assert_eq!(names.len(), own.len(), "two limits of one name");
     let most = LocalRateLimit::COUNTERS.len() + own.len();
-    assert!(most <= filter_api::CounterSet::MOST);
+    assert!(most <= filter_api::CounterSet::MOST_OF_ONE);
     let world = World::new([one, other]);
     for (turn, request) in requests().iter().enumerate() {
         for _ in 0..3 {

@@ -319,7 +319,7 @@ fn assert_sound(effects: &Effects, over: Option<&str>) {
         assert!(matches!(fact, Fact::Refused { reason, .. } if Some(&**reason) == over), "{fact:?}");
     }
     assert_eq!(effects.facts.0.len(), usize::from(over.is_some()));
-    if let Some(LogLine { text, .. }) = &effects.log {
+    for LogLine { text, .. } in &effects.log {
         assert!(!text.chars().any(char::is_control), "{text:?}");
     }
 }

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use serde_json::{Map, Value};
 
 use super::{ConfigErrors, Problem, Report, parse_duration};
-use crate::{HeaderName, json};
+use crate::{Configured, HeaderName, json};
 
 /// Deeper than any configuration, shallow enough for any stack.
 const MAX_DEPTH: u8 = 64;
@@ -197,6 +197,28 @@ impl<'a> Node<'a> {
                 seconds?.checked_mul(1_000_000_000)?.checked_add(nanos?)
             }
             _ => self.wrong_type("a duration, such as \"60s\""),
+        }
+    }
+
+    /// A whole configuration of something else: `configure` reads it (as JSON). Its problems are noted with their paths.
+    pub fn embedded<F>(
+        &self,
+        configure: impl FnOnce(&[u8]) -> Result<Configured<F>, ConfigErrors>,
+    ) -> Option<F> {
+        let path = |problem: &Problem| match problem.path.as_str() {
+            "" => self.path.clone(),
+            inner if inner.starts_with('[') => format!("{}{inner}", self.path),
+            inner => format!("{}.{inner}", self.path),
+        };
+        match configure(self.value.to_string().as_bytes()) {
+            Ok(Configured { filter, warnings }) => {
+                warnings.iter().for_each(|it| self.report.warning(&path(it), it.message.as_str()));
+                Some(filter)
+            }
+            Err(errors) => {
+                errors.0.iter().for_each(|it| self.report.error(&path(it), it.message.as_str()));
+                None
+            }
         }
     }
 

@@ -264,6 +264,14 @@ impl Draft {
     }
 }
 
+impl Limit {
+    /// Gives it other buckets than the same limit of another instance has, which is told by this number.
+    pub(crate) fn tell_apart(&mut self, instance: u64) {
+        self.id ^= instance;
+        self.specials.iter_mut().for_each(|special| special.id ^= instance);
+    }
+}
+
 /// A policy of the header `ratelimit-policy`: how many tokens, in how many seconds.
 fn policy(name: &str, bucket: &Bucket) -> String {
     format!("\"{name}\";q={};w={}", bucket.max_tokens(), bucket.fill_time().div_ceil(SECOND).max(1))

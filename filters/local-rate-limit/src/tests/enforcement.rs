@@ -17,7 +17,7 @@ fn a_refusal_names_the_limit_and_the_time() {
     assert_eq!(counted(&outcome, &worker), ["refused.limit.default"]);
     let refused = Fact::Refused { filter: "local_rate_limit", reason: "default".into() };
     assert_eq!(outcome.effects().facts.0.as_slice(), [refused]);
-    assert_eq!(outcome.effects().log.as_ref().unwrap().text, "local_rate_limit: refused: default");
+    assert_eq!(outcome.effects().log[0].text, "local_rate_limit: refused: default");
     let Outcome::Reply(reply, _) = outcome else { panic!() };
     assert_eq!((reply.status, reply.grpc_status), (429, GrpcStatus::ResourceExhausted));
     assert_eq!((&*reply.body, &*reply.details), ("local_rate_limited", "local_rate_limited{default}"));
@@ -184,11 +184,11 @@ fn shadow_and_samples_let_pass_and_tell() {
         assert_eq!(effects.response.len(), 3);
         assert_eq!(effects.properties[0].name.as_ref(), "foregate.local_rate_limit.refused");
         assert_eq!(effects.properties[0].value.as_bytes(), b"default");
-        assert_eq!(effects.log.unwrap().level, Level::Info);
+        assert_eq!(effects.log[0].level, Level::Info);
         // Nothing is added to those that are within the limit.
         world.wait(60 * SECOND);
         let Outcome::Continue(effects) = Asking(&world, &worker).ask(&get("/")) else { panic!() };
-        assert!(effects.headers.is_empty() && effects.properties.is_empty() && effects.log.is_none());
+        assert!(effects.headers.is_empty() && effects.properties.is_empty() && effects.log.is_empty());
     }
 }
 
@@ -355,7 +355,7 @@ fn a_host_that_does_not_share_lets_all_pass_and_says_so() {
     world.forbids_sharing.set(true);
     let outcome = Asking(&world, &worker).ask(&get("/"));
     assert_eq!(counted(&outcome, &worker), ["allowed.reason.host_failure"]);
-    assert_eq!(outcome.effects().log.as_ref().unwrap().level, Level::Error);
+    assert_eq!(outcome.effects().log[0].level, Level::Error);
     world.forbids_sharing.set(false);
     world.now.set(u64::MAX);
     let outcome = Asking(&world, &worker).ask(&get("/"));
@@ -368,7 +368,7 @@ fn every_reason_to_pass_has_its_counter() {
     let most: Vec<Value> =
         (0..47).map(|n| json!({"name": format!("n{n}"), "match": {}, "rate": "1/s"})).collect();
     let worker = filter(&json!({"rate": "1/s", "descriptors": most}));
-    assert!(counters::COUNTERS.len() + worker.own_counters().len() <= filter_api::CounterSet::MOST);
+    assert!(counters::COUNTERS.len() + worker.own_counters().len() <= filter_api::CounterSet::MOST_OF_ONE);
     let more: Vec<Value> =
         (0..48).map(|n| json!({"name": format!("n{n}"), "match": {}, "rate": "1/s"})).collect();
     assert!(problems(&json!({"descriptors": more}))[0].contains("the most is 47"));

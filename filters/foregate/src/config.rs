@@ -1,0 +1,91 @@
+//! The configuration: a list of filters, each with its own.
+
+use filter_api::CounterSet;
+use filter_api::config::{ConfigErrors, Node, Problem, read as read_root};
+
+use crate::link::{Kind, Link};
+
+/// The most filters in a list.
+pub const MOST_FILTERS: usize = 16;
+
+/// The longest name of one.
+const MOST_NAME: usize = 64;
+
+/// Reads a configuration; see the README for its fields.
+pub(crate) fn read(json: &[u8]) -> Result<(Vec<Link>, Vec<Problem>), ConfigErrors> {
+    read_root(json, |root| {
+        let list = root.required("filters")?;
+        let nodes = list.array()?;
+        if nodes.is_empty() {
+            list.error("has no filter in it; give at least one");
+        }
+        if nodes.len() > MOST_FILTERS {
+            list.error(format!("has {} filters; the most is {MOST_FILTERS}", nodes.len()));
+            return None;
+        }
+        let mut reading = Reading { seen: Vec::new(), counters: 0 };
+        // All are read, so that all problems are noted.
+        let links: Vec<Option<Link>> = nodes.iter().map(|node| reading.link(node)).collect();
+        if reading.counters > CounterSet::MOST {
+            list.error(format!(
+                "its filters have {} counters between them; the most is {}: let filters of the same kind have fewer \
+                 limits",
+                reading.counters,
+                CounterSet::MOST
+            ));
+        }
+        links.into_iter().collect()
+    })
+}
+
+/// The list, as far as it has been read.
+struct Reading {
+    seen: Vec<(Kind, Option<String>)>,
+    counters: usize,
+}
+
+impl Reading {
+    fn link(&mut self, node: &Node<'_>) -> Option<Link> {
+        let object = node.object()?;
+        let name = object.get("name").map(|node| {
+            let name = read_name(&node)?;
+            if self.seen.iter().any(|(_, other)| other.as_deref() == Some(name)) {
+                node.error(format!("another filter is named {name:?}; give it another name"));
+            }
+            Some(name.to_owned())
+        });
+        let chosen = object.one_of(&Kind::ALL.map(Kind::name));
+        object.finish();
+        let (kind, node) = chosen?;
+        let kind = Kind::ALL.into_iter().find(|own| own.name() == kind)?;
+        let name = match name {
+            None => None,
+            Some(name) => Some(name?),
+        };
+        let before = self.seen.iter().filter(|(other, _)| *other == kind).count();
+        self.seen.push((kind, name.clone()));
+        // A name stays the same when others come and go; a number does not, but tells those apart that have no name.
+        let instance = match &name {
+            Some(name) => name.clone(),
+            None if before == 0 => String::new(),
+            None => before.saturating_add(1).to_string(),
+        };
+        let link = Link::read(kind, name.as_deref(), &instance, self.counters, &node)?;
+        self.counters = self.counters.saturating_add(link.counter_names().len());
+        Some(link)
+    }
+}
+
+fn read_name<'a>(node: &Node<'a>) -> Option<&'a str> {
+    let name = node.filled_string()?;
+    let is_fit = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    let starts_with_letter = name.starts_with(|first: char| first.is_ascii_alphabetic());
+    if name.len() > MOST_NAME || !name.bytes().all(is_fit) || !starts_with_letter {
+        node.error(format!(
+            "{name:?} must be a letter and up to {} letters, digits, - and _: metrics have it in their names",
+            MOST_NAME.saturating_sub(1)
+        ));
+        return None;
+    }
+    Some(name)
+}
