@@ -19,6 +19,7 @@ mod documents;
 mod header_rewrite;
 mod jwt;
 mod jwt_reject;
+mod least_privilege;
 mod local_rate_limit;
 mod sampled_log;
 mod shipped;

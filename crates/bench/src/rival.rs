@@ -67,6 +67,16 @@ impl Rival {
         Ok(Self { config, module: Some(module.to_owned()), ..self })
     }
 
+    /// With several modules, which are found by their names. What they cost together is a measure for others, not
+    /// something that has a budget.
+    pub(crate) fn with_modules(
+        self,
+        resolve: impl FnMut(&str) -> anyhow::Result<PathBuf>,
+    ) -> anyhow::Result<Self> {
+        let config = self.config.modules(resolve).with_context(|| self.file.to_owned())?;
+        Ok(Self { config, ..self })
+    }
+
     /// With the counters that tell which way requests went.
     pub(crate) fn counted_by(self, prefixes: &[&'static str]) -> Self {
         Self { counters: prefixes.to_vec(), ..self }

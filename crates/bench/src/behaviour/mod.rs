@@ -1,5 +1,6 @@
 //! What is measured: for each behaviour its kinds of requests, and who can do the job.
 
+mod chain;
 mod header_rewrite;
 mod jwt_reject;
 mod local_rate_limit;
@@ -41,8 +42,13 @@ pub(crate) struct Module {
 }
 
 /// All of them, in the order in which they run.
-pub(crate) static ALL: [Behaviour; 4] =
-    [jwt_reject::BEHAVIOUR, local_rate_limit::BEHAVIOUR, header_rewrite::BEHAVIOUR, sampled_log::BEHAVIOUR];
+pub(crate) static ALL: [Behaviour; 5] = [
+    jwt_reject::BEHAVIOUR,
+    local_rate_limit::BEHAVIOUR,
+    header_rewrite::BEHAVIOUR,
+    sampled_log::BEHAVIOUR,
+    chain::BEHAVIOUR,
+];
 
 /// The names of all workloads.
 pub(crate) fn workloads() -> impl Iterator<Item = &'static str> {
@@ -127,7 +133,7 @@ mod tests {
                 &[],
                 true,
                 "jwt-reject: missing good-repeated; local-rate-limit: limit-per-client; header-rewrite: ten-operations; \
-                 sampled-log: log-10",
+                 sampled-log: log-10; chain: chain-good",
             ),
             (&["local-rate-limit"], &[], true, "local-rate-limit: limit-per-client"),
             (

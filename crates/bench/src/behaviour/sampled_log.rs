@@ -93,7 +93,7 @@ fn native(name: &str, percent: u32) -> anyhow::Result<Rival> {
 }
 
 /// The second access log of a shipped configuration, which is the one that samples, at this share.
-fn access_log(file: &str, percent: u32) -> anyhow::Result<Value> {
+pub(super) fn access_log(file: &str, percent: u32) -> anyhow::Result<Value> {
     const PLACE: &str = "/static_resources/listeners/0/filter_chains/0/filters/0/typed_config/access_log/1";
     const SHARE: &str =
         "/filter/or_filter/filters/3/and_filter/filters/1/runtime_filter/percent_sampled/numerator";

@@ -1,6 +1,6 @@
 //! jwt_reject, Envoy's own jwt_authn without and with its cache of tokens, and what Lua can do of it.
 
-mod tokens;
+pub(super) mod tokens;
 
 use serde_json::{Map, Value, json};
 
@@ -19,13 +19,13 @@ const NEVER_SEEN: usize = 5000;
 /// store of forged tokens forgets by chance, so that some of fewer would be remembered.
 const NEVER_FORGED: usize = 110_000;
 
-const MISSING: Answer = Answer { status: 401, body: "Jwt is missing" };
+pub(super) const MISSING: Answer = Answer { status: 401, body: "Jwt is missing" };
 const MALFORMED: Answer = Answer {
     status: 401,
     body: "Jwt is not in the form of Header.Payload.Signature with two dots and 3 sections",
 };
 const EXPIRED: Answer = Answer { status: 401, body: "Jwt is expired" };
-const FORGED: Answer = Answer { status: 401, body: "Jwt verification fails" };
+pub(super) const FORGED: Answer = Answer { status: 401, body: "Jwt verification fails" };
 
 const API: &str = "/orders/17";
 const OPEN: &str = "/health";
@@ -81,7 +81,7 @@ fn rivals(jwks: &str, modules: &[Module]) -> anyhow::Result<Vec<Rival>> {
 
 /// Sets the keys of the only provider, and whether Envoy's own filter remembers tokens, which it does not unless
 /// told to.
-fn set_keys(hcm: &mut Map<String, Value>, jwks: &str, native_cache: bool) -> anyhow::Result<()> {
+pub(super) fn set_keys(hcm: &mut Map<String, Value>, jwks: &str, native_cache: bool) -> anyhow::Result<()> {
     let mut found = 0;
     for filter in hcm.values_mut() {
         found += set_keys_within(filter, jwks, native_cache);

@@ -13,14 +13,14 @@ const ISSUER: &str = "https://issuer.example";
 const AUDIENCE: &str = "api";
 
 /// The keys that every implementation knows.
-pub(super) struct Keys {
+pub(in crate::behaviour) struct Keys {
     rs256: RS256KeyPair,
     es256: ES256KeyPair,
 }
 
 /// Which key signs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Algorithm {
+pub(in crate::behaviour) enum Algorithm {
     Rs256,
     Es256,
 }
@@ -36,23 +36,27 @@ struct Extra {
 
 impl Keys {
     /// Makes them: RSA with 2048 bits, and P-256.
-    pub(super) fn make() -> anyhow::Result<Self> {
+    pub(in crate::behaviour) fn make() -> anyhow::Result<Self> {
         let rs256 = RS256KeyPair::generate(2048).map_err(|error| anyhow!("cannot make a key: {error}"))?;
         Ok(Self { rs256: rs256.with_key_id("rsa"), es256: ES256KeyPair::generate().with_key_id("p256") })
     }
 
     /// The public halves, as a JWK set.
-    pub(super) fn jwks(&self) -> String {
+    pub(in crate::behaviour) fn jwks(&self) -> String {
         format!("{{\"keys\":[{},{}]}}", self.rs256.public_key().to_jwk(), self.es256.public_key().to_jwk())
     }
 
     /// A token that every implementation accepts for a day. Each number has its own.
-    pub(super) fn good(&self, algorithm: Algorithm, number: usize) -> anyhow::Result<String> {
+    pub(in crate::behaviour) fn good(&self, algorithm: Algorithm, number: usize) -> anyhow::Result<String> {
         self.sign(algorithm, claims(number))
     }
 
     /// As many of them, made by all cores.
-    pub(super) fn many(&self, algorithm: Algorithm, count: usize) -> anyhow::Result<Vec<String>> {
+    pub(in crate::behaviour) fn many(
+        &self,
+        algorithm: Algorithm,
+        count: usize,
+    ) -> anyhow::Result<Vec<String>> {
         let workers = std::thread::available_parallelism().map_or(1, usize::from);
         let share = count.div_ceil(workers).max(1);
         std::thread::scope(|scope| {
@@ -74,7 +78,7 @@ impl Keys {
     }
 
     /// A token that expired an hour ago, its signature good.
-    pub(super) fn expired(&self) -> anyhow::Result<String> {
+    pub(in crate::behaviour) fn expired(&self) -> anyhow::Result<String> {
         let hour_ago = Clock::now_since_epoch() - Duration::from_hours(1);
         let expired = JWTClaims {
             issued_at: Some(hour_ago - Duration::from_hours(1)),
@@ -106,14 +110,14 @@ fn claims(number: usize) -> JWTClaims<Extra> {
 }
 
 /// A good token without its signature and the dot before it.
-pub(super) fn without_signature(token: &str) -> anyhow::Result<String> {
+pub(in crate::behaviour) fn without_signature(token: &str) -> anyhow::Result<String> {
     let (signed, _) = token.rsplit_once('.').context("a token has no dot")?;
     Ok(signed.to_owned())
 }
 
 /// A good token with another signature, a different one for each number. Its first bytes stay, so that the
 /// signature is a number that the key could have signed with: no check ends early.
-pub(super) fn forged(token: &str, number: usize) -> anyhow::Result<String> {
+pub(in crate::behaviour) fn forged(token: &str, number: usize) -> anyhow::Result<String> {
     let (signed, signature) = token.rsplit_once('.').context("a token has no dot")?;
     let mut signature =
         Base64UrlUnpadded::decode_vec(signature).map_err(|error| anyhow!("a signature: {error}"))?;

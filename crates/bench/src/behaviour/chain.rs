@@ -1,0 +1,270 @@
+//! The whole chain: four filters in one module, as four modules, as Envoy's own filters with and without their cache of
+//! tokens, and in Lua, as one script and as four.
+//!
+//! The shipped policies are measured with other numbers in the buckets of the limit, so that all requests pass it. The
+//! buckets hold billions, and a token flows in every 0.9 s: they are never empty and, once used, never full.
+//! Lines are written as they are shipped: for a tenth of the requests, and all that fail.
+
+use anyhow::{Context as _, ensure};
+use serde_json::{Map, Value, json};
+
+use super::jwt_reject::tokens::{Algorithm, Keys, forged};
+use super::jwt_reject::{FORGED, MISSING, set_keys};
+use super::sampled_log;
+use super::{Behaviour, Module, Setup};
+use crate::rival::Rival;
+use crate::workload::{Answer, Budget, PASSED, Probe, Sent, Workload, budget};
+
+pub(super) const BEHAVIOUR: Behaviour =
+    Behaviour { name: "chain", workloads: NAMES, quick: &["chain-good"], prepare };
+
+const NAMES: &[&str] = &["chain-good", "chain-1000", "chain-missing", "chain-forged"];
+
+const FUSED: &str = "envoy-configs/chain/fused.yaml";
+const SEPARATE: &str = "envoy-configs/chain/separate.yaml";
+const NATIVE: &str = "envoy-configs/chain/native.yaml";
+const LUA: &str = "envoy-configs/chain/lua.yaml";
+/// Where an access logger stands as it is shipped.
+const LOGGER: &str = "envoy-configs/sampled-log/access-logger.yaml";
+
+/// What they are called in tables.
+const FOUR_MODULES: &str = "four-modules";
+const NATIVE_CACHE: &str = "native-cache";
+const FOUR_SCRIPTS: &str = "lua-four";
+
+const GOOD: &[Budget] =
+    &[budget(FOUR_MODULES, 0.5), budget("lua", 0.3), budget("native", 0.4), budget(NATIVE_CACHE, 1.0)];
+const REFUSED: &[Budget] = &[budget(FOUR_MODULES, 0.5)];
+
+const API: &str = "/orders/17";
+const OPEN: &str = "/health";
+/// Different tokens and clients, fewer than anybody remembers.
+const MANY: usize = 1000;
+
+/// All workloads run with the same Envoys.
+fn prepare(names: &[&'static str], modules: &[Module]) -> anyhow::Result<Vec<Setup>> {
+    let keys = Keys::make()?;
+    let rivals = rivals(&keys.jwks(), modules)?;
+    let workloads = names.iter().map(|name| workload(name, &keys)).collect::<anyhow::Result<_>>()?;
+    Ok(vec![Setup { rivals, workloads }])
+}
+
+fn workload(name: &'static str, keys: &Keys) -> anyhow::Result<Workload> {
+    let good = || keys.good(Algorithm::Rs256, 0);
+    let (what, requests, expected, budgets): (_, Vec<Sent>, Answer, _) = match name {
+        "chain-good" => ("one client with one good token (RS256)", vec![sent(0, good()?)], PASSED, GOOD),
+        "chain-1000" => {
+            let tokens = keys.many(Algorithm::Rs256, MANY)?.into_iter().enumerate();
+            let requests = tokens.map(|(number, token)| sent(number, token)).collect();
+            ("1000 clients in turn, each with its good token (RS256)", requests, PASSED, GOOD)
+        }
+        "chain-missing" => ("no token", vec![of_client(0)], MISSING, REFUSED),
+        _ => {
+            let token = forged(&good()?, 0)?;
+            ("one forged token again and again (RS256)", vec![sent(0, token)], FORGED, REFUSED)
+        }
+    };
+    let first = requests.first().cloned().context("there is no request")?;
+    let mut passed = Probe::new("a good token", sent(0, good()?), PASSED);
+    passed.headers = vec![("x-content-type-options".to_owned(), "nosniff".to_owned())];
+    let mut probes = vec![
+        Probe::new("the first request", first, expected),
+        passed,
+        Probe::new("no token", of_client(0), MISSING),
+        Probe::new("an open path", Sent::plain(OPEN), PASSED),
+    ];
+    if name != "chain-missing" {
+        // Lua, which checks no signature, does not do this job; where no token is sent it does.
+        probes.push(Probe::new("a forged token", sent(0, forged(&good()?, MANY)?), FORGED));
+    }
+    if budgets == GOOD {
+        // It is in the comparison all the same: what it leaves out would cost it more.
+        probes.pop();
+    }
+    Ok(Workload { name, what, requests, expected, probes, budgets })
+}
+
+fn of_client(number: usize) -> Sent {
+    let [.., high, low] = number.to_be_bytes();
+    Sent::plain(API).with("x-forwarded-for", format!("198.18.{high}.{low}"))
+}
+
+fn sent(number: usize, token: String) -> Sent {
+    of_client(number).with("authorization", format!("Bearer {token}"))
+}
+
+fn rivals(jwks: &str, modules: &[Module]) -> anyhow::Result<Vec<Rival>> {
+    let native = |name, cache: bool| {
+        Rival::new(name, NATIVE, |hcm| {
+            set_keys(hcm, jwks, cache)?;
+            ensure!(cache || remove(hcm, "jwt_cache_config") == 1, "there is not one jwt_cache_config");
+            fill_buckets(hcm, 1)?;
+            hcm.insert("access_log".to_owned(), json!([sampled_log::access_log(NATIVE, 10)?]));
+            Ok(())
+        })
+    };
+    let lua = |name, four: bool| {
+        Rival::new(name, LUA, |hcm| {
+            let filters =
+                hcm.get_mut("http_filters").and_then(Value::as_array_mut).context("http_filters")?;
+            let filter = filters.first_mut().context("there is no filter")?;
+            fill_buckets_of_lua(script_mut(filter)?)?;
+            if four {
+                let scripts = four_scripts(script_mut(filter)?)?;
+                let filter = filters.remove(0);
+                for (place, script) in scripts.into_iter().enumerate() {
+                    let mut own = filter.clone();
+                    *script_mut(&mut own)? = script;
+                    filters.insert(place, own);
+                }
+            }
+            Ok(())
+        })
+    };
+    let separate = Rival::new(FOUR_MODULES, SEPARATE, |hcm| {
+        set_keys(hcm, jwks, false)?;
+        fill_buckets(hcm, 1)
+    })?;
+    let mut rivals = vec![
+        Rival::baseline()?,
+        native("native", false)?,
+        native(NATIVE_CACHE, true)?,
+        lua("lua", false)?,
+        lua(FOUR_SCRIPTS, true)?,
+        separate.with_modules(xtask::modules::ensure)?,
+    ];
+    let shipped = Module { name: "foregate".to_owned(), file: xtask::modules::ensure("foregate")? };
+    for module in std::iter::once(&shipped).chain(modules) {
+        let fused = Rival::new(&module.name, FUSED, |hcm| {
+            set_keys(hcm, jwks, false)?;
+            fill_buckets(hcm, 1)
+        })?;
+        rivals.push(fused.with_module(&module.file)?);
+        let logger = Rival::new(&format!("{}, access logger", module.name), FUSED, |hcm| {
+            set_keys(hcm, jwks, false)?;
+            fill_buckets(hcm, 1)?;
+            log_by_access_logger(hcm)
+        })?;
+        rivals.push(logger.with_module(&module.file)?);
+    }
+    let counters = ["wasmcustom.foregate.", "http.ingress.jwt_authn."];
+    Ok(rivals.into_iter().map(|rival| rival.counted_by(&counters)).collect())
+}
+
+/// Calls `step` with each object within, however deep, and gives the sum of what it gives.
+fn each(value: &mut Value, step: &mut impl FnMut(&mut Map<String, Value>) -> usize) -> usize {
+    match value {
+        Value::Object(members) => {
+            step(members) + members.values_mut().map(|inner| each(inner, step)).sum::<usize>()
+        }
+        Value::Array(items) => items.iter_mut().map(|inner| each(inner, step)).sum(),
+        _ => 0,
+    }
+}
+
+fn in_filters(hcm: &mut Map<String, Value>, mut step: impl FnMut(&mut Map<String, Value>) -> usize) -> usize {
+    hcm.get_mut("http_filters").map_or(0, |filters| each(filters, &mut step))
+}
+
+/// Removes a member wherever it is, and says how often it was there.
+fn remove(hcm: &mut Map<String, Value>, name: &str) -> usize {
+    in_filters(hcm, |members| usize::from(members.remove(name).is_some()))
+}
+
+/// Fills the buckets of the limit for each client, of which there are as many.
+fn fill_buckets(hcm: &mut Map<String, Value>, expected: usize) -> anyhow::Result<()> {
+    let endless =
+        json!({ "max_tokens": 3_000_000_000_u32, "tokens_per_fill": 1_000_000, "fill_interval": "864000s" });
+    let found = in_filters(hcm, |members| match members.get_mut("token_bucket") {
+        Some(bucket) if bucket["max_tokens"] == 100 => {
+            *bucket = endless.clone();
+            1
+        }
+        _ => 0,
+    });
+    ensure!(found == expected, "{found} buckets, not {expected}");
+    Ok(())
+}
+
+fn script_mut(filter: &mut Value) -> anyhow::Result<&mut String> {
+    match filter.pointer_mut("/typed_config/default_source_code/inline_string") {
+        Some(Value::String(script)) => Ok(script),
+        _ => anyhow::bail!("there is no script"),
+    }
+}
+
+fn fill_buckets_of_lua(script: &mut String) -> anyhow::Result<()> {
+    for (old, new) in [
+        ("local EACH = 10 * 1000 / 100\n", "local EACH = 864000 * 1000 / 1000000\n"),
+        ("local ROOM = 100 * EACH\n", "local ROOM = 3000000000 * EACH\n"),
+    ] {
+        ensure!(script.matches(old).count() == 1, "the script has not one line {old:?}");
+        *script = script.replace(old, new);
+    }
+    Ok(())
+}
+
+/// The script's four parts, each as a script of its own.
+fn four_scripts(script: &str) -> anyhow::Result<Vec<String>> {
+    const ENTRIES: [&str; 4] = [
+        "function envoy_on_request(handle)\n  limit(handle, handle:headers())\nend\n",
+        "function envoy_on_request(handle)\n  check_token(handle, handle:headers())\nend\n",
+        "function envoy_on_request(handle)\n  edit_request(handle:headers())\nend\n\
+         function envoy_on_response(handle)\n  edit_response(handle:headers())\nend\n",
+        "envoy_on_request = begin\n\
+         function envoy_on_response(handle)\n  log(handle, handle:headers())\nend\n",
+    ];
+    let (parts, _) = script.split_once("-- All of it.\n").context("the script has no end")?;
+    let parts: Vec<&str> = parts.split("-- Part ").collect();
+    let (common, parts) = parts.split_first().context("the script has no parts")?;
+    ensure!(parts.len() == ENTRIES.len(), "{} parts", parts.len());
+    Ok(parts.iter().zip(ENTRIES).map(|(part, entry)| format!("{common}-- Part {part}{entry}")).collect())
+}
+
+/// Makes the last filter of the list an access logger in the same VM, behind the filter of Envoy's that the shipped
+/// access logger stands behind.
+fn log_by_access_logger(hcm: &mut Map<String, Value>) -> anyhow::Result<()> {
+    let filter =
+        hcm.get_mut("http_filters").and_then(|filters| filters.pointer_mut("/0/typed_config/config"));
+    let plugin = filter.context("there is no plugin")?;
+    let list = plugin.pointer_mut("/configuration/value/filters").and_then(Value::as_array_mut);
+    let mut own = list.and_then(Vec::pop).context("the list is empty")?;
+    let own =
+        own.get_mut("sampled_log").and_then(Value::as_object_mut).context("the last is no sampled_log")?;
+    own.remove("rules").context("it has no rules")?;
+    own.insert("percent_sampled".to_owned(), 100.into());
+    own.insert("percent_sampled_before".to_owned(), 10.into());
+    let mut config = plugin.clone();
+    let value = config.pointer_mut("/configuration/value").context("configuration")?;
+    *value = json!({ "filters": [{ "sampled_log": own }] });
+    // A filter that writes no line has no use for what only these need.
+    if let Some(allowed) = plugin.pointer_mut("/capability_restriction_config/allowed_capabilities") {
+        allowed.as_object_mut().context("allowed_capabilities")?.remove("proxy_on_log");
+    }
+    let mut logger = sampled_log::access_log(LOGGER, 10)?;
+    *logger.pointer_mut("/typed_config/config").context("the logger has no plugin")? = config;
+    hcm.insert("access_log".to_owned(), json!([logger]));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rival::BASELINE;
+
+    #[test]
+    fn the_shipped_configurations_take_every_change() {
+        let names: Vec<String> = rivals("{}", &[]).unwrap().into_iter().map(|rival| rival.name).collect();
+        let expected = [
+            BASELINE,
+            "native",
+            NATIVE_CACHE,
+            "lua",
+            FOUR_SCRIPTS,
+            FOUR_MODULES,
+            "foregate",
+            "foregate, access logger",
+        ];
+        assert_eq!(names, expected);
+    }
+}
