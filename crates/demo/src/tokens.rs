@@ -9,6 +9,8 @@ use jwt_simple::prelude::{
 /// Who issues them, and for whom: as the shipped configuration asks.
 const ISSUER: &str = "https://issuer.example";
 const AUDIENCE: &str = "api";
+/// Whom they are about.
+pub(crate) const SUBJECT: &str = "alice";
 
 /// Tokens, each with what is right or wrong about it.
 #[derive(Debug)]
@@ -61,7 +63,7 @@ impl Tokens {
 }
 
 fn claims(audience: &str) -> JWTClaims<NoCustomClaims> {
-    Claims::create(Duration::from_hours(24)).with_issuer(ISSUER).with_subject("alice").with_audience(audience)
+    Claims::create(Duration::from_hours(24)).with_issuer(ISSUER).with_subject(SUBJECT).with_audience(audience)
 }
 
 /// The text with its first character changed: still base64url, and another signature.

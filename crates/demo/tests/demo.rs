@@ -22,7 +22,7 @@ fn the_tour_is_as_it_should_be() {
     let output = demo(&["--once"]).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
-    assert_eq!(text.lines().last(), Some("25 of 25 stops as they should be"));
+    assert_eq!(text.lines().last(), Some("30 of 30 stops as they should be"));
     for counted in [
         "refused.reason.token_expired: 1\n",
         "refused.limit.login: 1\n",
@@ -40,9 +40,11 @@ fn the_tour_is_as_it_should_be() {
     assert_eq!(whole, None);
 }
 
-const PORTS: [&str; 8] = [
+const PORTS: [&str; 10] = [
     "--port",
     "--admin-port",
+    "--jwt-reject-port",
+    "--jwt-reject-admin-port",
     "--local-rate-limit-port",
     "--local-rate-limit-admin-port",
     "--header-rewrite-port",
@@ -69,7 +71,7 @@ fn serve_until(signal: &str) -> (String, Vec<SocketAddr>) {
     }
     let addresses = text.split("at http://").skip(1).filter_map(|rest| rest.split(',').next());
     let addresses: Vec<SocketAddr> = addresses.map(|address| address.parse().unwrap()).collect();
-    assert_eq!(addresses.len(), 4, "{text}");
+    assert_eq!(addresses.len(), 5, "{text}");
     for address in &addresses {
         assert!(TcpStream::connect(address).is_ok(), "{address}");
     }
@@ -86,10 +88,10 @@ fn serves_until_it_is_told_to_end_and_leaves_nothing_behind() {
         for address in addresses {
             assert!(TcpStream::connect(address).is_err(), "{signal}: Envoy still runs at {address}");
         }
-        assert_eq!(text.matches("\ncurl -s").count(), 27, "{text}");
-        assert_eq!(text.matches("\nfor n in ").count(), 1, "{text}");
+        assert_eq!(text.matches("\ncurl -s").count(), 33, "{text}");
+        assert_eq!(text.matches("\nfor n in ").count(), 2, "{text}");
         assert_eq!(text.matches("\nsleep 12; curl -s").count(), 1, "{text}");
-        assert_eq!(text.matches("Bearer eyJ").count(), 5, "{text}");
+        assert_eq!(text.matches("Bearer eyJ").count(), 9, "{text}");
     }
 }
 
