@@ -9,6 +9,7 @@
     reason = "all of this file is a test, its helpers too"
 )]
 
+mod chain;
 #[path = "../command/mod.rs"]
 mod command;
 mod problems;
@@ -46,7 +47,7 @@ fn blocks(document: &str) -> Vec<String> {
 /// A folder with the modules in `dist`.
 fn with_modules() -> Files {
     let files = Files::new();
-    for module in ["jwt_reject", "local_rate_limit", "header_rewrite", "sampled_log"] {
+    for module in ["jwt_reject", "local_rate_limit", "header_rewrite", "sampled_log", "foregate"] {
         files.write(&format!("dist/{module}.wasm"), "\0asm");
     }
     files
@@ -276,7 +277,9 @@ standard input: header_rewrite: good
     let (_, help, _) = foregate(&["check", "--help"], "");
     let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
-        help.contains("what a filter does: of header_rewrite; not yet of jwt_reject, local_rate_limit"),
+        help.contains(
+            "what a filter does: of header_rewrite, foregate; not yet of jwt_reject, local_rate_limit"
+        ),
         "{help}"
     );
 }
