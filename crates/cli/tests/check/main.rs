@@ -115,10 +115,13 @@ fn what_the_readme_tells_to_paste_is_good() {
     for (filter, readme) in [
         ("local_rate_limit", "filters/local-rate-limit/README.md"),
         ("header_rewrite", "filters/header-rewrite/README.md"),
+        ("foregate", "filters/foregate/README.md"),
     ] {
         for block in self::blocks(readme) {
-            let arguments = ["check", "--warnings-as-errors", "--filter", filter, "-"];
-            let (code, out, err) = foregate(&arguments, &block);
+            let own = ["check", "--warnings-as-errors", "--filter", filter, "-"];
+            let arguments = if block.starts_with("# Envoy\n") { &own[..2] } else { &own[..4] };
+            let arguments = [arguments, &["-"]].concat();
+            let (code, out, err) = foregate_in(modules.folder(), &arguments, &block);
             assert_eq!((code, err.as_str()), (0, ""), "{block}\n{out}");
         }
     }
