@@ -47,45 +47,46 @@ struct Reading {
 impl Reading {
     fn link(&mut self, node: &Node<'_>) -> Option<Link> {
         let object = node.object()?;
-        let name = object.get("name").map(|node| {
-            let name = read_name(&node)?;
-            if self.seen.iter().any(|(_, other)| other.as_deref() == Some(name)) {
-                node.error(format!("another filter is named {name:?}; give it another name"));
-            }
-            Some(name.to_owned())
-        });
+        let given = object.get("name");
+        let name = given.as_ref().and_then(|node| self.read_name(node));
         let chosen = object.one_of(&Kind::ALL.map(Kind::name));
         object.finish();
         let (kind, node) = chosen?;
         let kind = Kind::ALL.into_iter().find(|own| own.name() == kind)?;
-        let name = match name {
-            None => None,
-            Some(name) => Some(name?),
-        };
-        let before = self.seen.iter().filter(|(other, _)| *other == kind).count();
-        self.seen.push((kind, name.clone()));
-        // A name stays the same when others come and go; a number does not, but tells those apart that have no name.
+        // A name stays the same when others come and go. A number does not, but tells those apart that have no name.
         let instance = match &name {
             Some(name) => name.clone(),
-            None if before == 0 => String::new(),
-            None => before.saturating_add(1).to_string(),
+            None => match self.seen.iter().filter(|(other, name)| *other == kind && name.is_none()).count() {
+                0 => String::new(),
+                before => before.saturating_add(1).to_string(),
+            },
         };
+        self.seen.push((kind, name.clone()));
+        // Its own problems are noted whatever is wrong with its name.
         let link = Link::read(kind, name.as_deref(), &instance, self.counters, &node)?;
         self.counters = self.counters.saturating_add(link.counter_names().len());
         Some(link)
     }
+
+    /// A name, if it can be one and no other filter has it.
+    fn read_name(&self, node: &Node<'_>) -> Option<String> {
+        let name = node.filled_string()?;
+        if !is_name(name) {
+            node.error(format!(
+                "{name:?} must be a letter and up to {} letters, digits, - and _: metrics have it in their names",
+                MOST_NAME.saturating_sub(1)
+            ));
+            return None;
+        }
+        if self.seen.iter().any(|(_, other)| other.as_deref() == Some(name)) {
+            node.error(format!("another filter is named {name:?}; give it another name"));
+        }
+        Some(name.to_owned())
+    }
 }
 
-fn read_name<'a>(node: &Node<'a>) -> Option<&'a str> {
-    let name = node.filled_string()?;
+fn is_name(name: &str) -> bool {
     let is_fit = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     let starts_with_letter = name.starts_with(|first: char| first.is_ascii_alphabetic());
-    if name.len() > MOST_NAME || !name.bytes().all(is_fit) || !starts_with_letter {
-        node.error(format!(
-            "{name:?} must be a letter and up to {} letters, digits, - and _: metrics have it in their names",
-            MOST_NAME.saturating_sub(1)
-        ));
-        return None;
-    }
-    Some(name)
+    name.len() <= MOST_NAME && name.bytes().all(is_fit) && starts_with_letter
 }

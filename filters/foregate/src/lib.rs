@@ -10,13 +10,14 @@
 //! 4. What all of them want done is done at once: of several edits to a header the host hears of the last alone.
 //!
 //! Entry points: [`Foregate`] (the filter), `config` (the list), `link` (a filter in it), `course` (a message on its way
-//! along it), `around` (what a link sees of the host).
+//! along it), `around` (what a link sees of the host), [`explain`] (a list in sentences).
 
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
 mod around;
 pub mod config;
 mod course;
+pub mod explain;
 mod link;
 
 use filter_api::config::ConfigErrors;

@@ -90,9 +90,7 @@ impl Link {
     }
 
     pub(crate) fn needs(&self, callback: Callback) -> bool {
-        // What does nothing when a request comes need not be asked.
-        let is_log = matches!(self.filter, Which::SampledLog(_));
-        (!is_log || callback != Callback::RequestHeaders) && ask!(self, filter => filter.needs(callback))
+        ask!(self, filter => filter.needs(callback))
     }
 
     pub(crate) fn on_host_failure(&self) -> OnHostFailure {

@@ -1,7 +1,8 @@
 //! Foregate's filters, each with its own code that reads a configuration.
 
 use filter_api::config::Problem;
-use filter_api::{Callback, Filter, OnHostFailure};
+use filter_api::{Callback, Configured, Filter, OnHostFailure};
+use foregate::Foregate;
 use header_rewrite::HeaderRewrite;
 use jwt_reject::JwtReject;
 use local_rate_limit::LocalRateLimit;
@@ -12,12 +13,19 @@ use sampled_log::SampledLog;
 pub struct Known {
     /// Its name: `jwt_reject`. Its module is the file `jwt_reject.wasm`.
     pub name: &'static str,
+    /// What it is, where its configuration does not say.
+    pub nature: Nature,
+    configure: fn(&[u8]) -> Verdict,
+    explain: Option<Explain>,
+}
+
+/// What a filter is to those around it. Of a chain, its configuration says that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Nature {
     /// Whether a request that it could not look at must not pass.
     pub guards: bool,
     /// Whether it does its work as an access logger too.
     pub logs: bool,
-    configure: fn(&[u8]) -> Verdict,
-    explain: Option<Explain>,
 }
 
 /// Makes sentences of a configuration (JSON) that can be used.
@@ -30,6 +38,8 @@ pub struct Verdict {
     pub errors: Vec<Problem>,
     /// What looks wrong but need not be.
     pub warnings: Vec<Problem>,
+    /// What the filter is by it; none where it cannot be used.
+    pub nature: Option<Nature>,
 }
 
 /// All of them.
@@ -38,12 +48,14 @@ pub const ALL: &[Known] = &[
     Known::new::<LocalRateLimit>(None),
     Known::new::<HeaderRewrite>(Some(header_rewrite::explain::explain)),
     Known::new::<SampledLog>(None),
+    Known::new::<Foregate>(Some(foregate::explain::explain)),
 ];
 
 impl Known {
     const fn new<F: Filter>(explain: Option<Explain>) -> Self {
         let guards = matches!(F::ON_HOST_FAILURE, OnHostFailure::Refuse);
-        Self { name: F::NAME, guards, logs: has_log(F::CALLBACKS), configure: configure::<F>, explain }
+        let nature = Nature { guards, logs: has_log(F::CALLBACKS) };
+        Self { name: F::NAME, nature, configure: configure::<F>, explain }
     }
 
     /// The filter of that name.
@@ -86,7 +98,11 @@ const fn has_log(callbacks: &[Callback]) -> bool {
 
 fn configure<F: Filter>(json: &[u8]) -> Verdict {
     match F::configure(json) {
-        Ok(configured) => Verdict { errors: Vec::new(), warnings: configured.warnings },
-        Err(errors) => Verdict { errors: errors.0, warnings: Vec::new() },
+        Ok(Configured { filter, warnings }) => {
+            let guards = filter.on_host_failure() == OnHostFailure::Refuse;
+            let nature = Nature { guards, logs: filter.needs(Callback::Log) };
+            Verdict { errors: Vec::new(), warnings, nature: Some(nature) }
+        }
+        Err(errors) => Verdict { errors: errors.0, ..Verdict::default() },
     }
 }

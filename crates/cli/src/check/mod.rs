@@ -21,7 +21,7 @@ use anyhow::{Context as _, bail, ensure};
 use filter_api::config::Problem;
 
 use self::document::Format;
-use self::filters::Known;
+use self::filters::{Known, Nature};
 use self::plugins::Plugin;
 use self::report::{FileReport, Finding, PluginReport, Report, Severity};
 use self::tree::Node;
@@ -182,17 +182,21 @@ fn check_plugin(
     unread: bool,
     folder: &Path,
 ) -> PluginReport {
-    let mut findings = surroundings::look(plugin, known, before, folder);
+    let mut of_configuration = Vec::new();
+    let configuration = surroundings::configuration(plugin, &mut of_configuration);
+    let judged = configuration.map(|found| judge(known, &found.json, found.node, &mut of_configuration));
+    let Judged { explanation, nature } = judged.unwrap_or_default();
+    let nature = nature.unwrap_or(known.nature);
+    let mut findings = surroundings::look(plugin, known, nature, before, folder);
     if unread {
         let message = "Envoy reads the first document of a file alone, and this is not in it";
         findings.push(Finding::warning(plugin.line, "", message));
     }
-    let configuration = surroundings::configuration(plugin, &mut findings);
-    let explanation = configuration.map(|found| judge(known, &found.json, found.node, &mut findings));
+    findings.extend(of_configuration);
     let name = plugin.name.or_else(|| plugin.config.get("name").and_then(Node::text));
     let mut report =
         PluginReport::new(plugin.path.clone(), plugin.line, name.map(str::to_owned), known.name, findings);
-    report.explanation = explanation.unwrap_or_default();
+    report.explanation = explanation;
     report
 }
 
@@ -213,14 +217,23 @@ pub fn own_configuration(text: &str, format: Format, known: &'static Known) -> a
         "is no mapping, which a filter's configuration is"
     );
     let mut findings = Vec::new();
-    let explanation = judge(known, &surroundings::of_struct(document), document, &mut findings);
+    let judged = judge(known, &surroundings::of_struct(document), document, &mut findings);
     let mut report = PluginReport::new(plugins::Path::default(), document.line, None, known.name, findings);
-    report.explanation = explanation;
+    report.explanation = judged.explanation;
     Ok(report)
 }
 
-/// Has the filter judge its configuration; gives what it does, in sentences.
-fn judge(known: &Known, json: &[u8], node: &Node, findings: &mut Vec<Finding>) -> Vec<String> {
+/// What a filter makes of its configuration.
+#[derive(Debug, Default)]
+struct Judged {
+    /// What it does, in sentences.
+    explanation: Vec<String>,
+    /// What it is by it; none where it cannot be used.
+    nature: Option<Nature>,
+}
+
+/// Has the filter judge its configuration.
+fn judge(known: &Known, json: &[u8], node: &Node, findings: &mut Vec<Finding>) -> Judged {
     let verdict = known.configure(json);
     let finding = |severity, problem: Problem| {
         let line = node.line_of(&problem.path);
@@ -228,7 +241,7 @@ fn judge(known: &Known, json: &[u8], node: &Node, findings: &mut Vec<Finding>) -
     };
     findings.extend(verdict.errors.into_iter().map(|problem| finding(Severity::Error, problem)));
     findings.extend(verdict.warnings.into_iter().map(|problem| finding(Severity::Warning, problem)));
-    known.explain(json)
+    Judged { explanation: known.explain(json), nature: verdict.nature }
 }
 
 fn read(file: &Path) -> anyhow::Result<String> {

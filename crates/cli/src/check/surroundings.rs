@@ -5,7 +5,7 @@ use std::path::Path;
 
 use base64ct::{Base64, Encoding as _};
 
-use super::filters::Known;
+use super::filters::{Known, Nature};
 use super::plugins::{Code, Place, Plugin};
 use super::report::{Finding, Severity};
 use super::tree::{Content, Node};
@@ -76,14 +76,20 @@ pub fn of_struct(node: &Node) -> Vec<u8> {
     if node.members().is_empty() { Vec::new() } else { node.to_json().to_string().into_bytes() }
 }
 
-/// Looks at what a plugin stands in. `others` are the plugins before it in its document, `folder` is the one that Envoy
-/// is started from.
-pub fn look(plugin: &Plugin<'_>, known: &Known, others: &[Plugin<'_>], folder: &Path) -> Vec<Finding> {
+/// Looks at what a plugin stands in. `nature` is what it is by its configuration, `others` are the plugins before it in
+/// its document, `folder` is the one that Envoy is started from.
+pub fn look(
+    plugin: &Plugin<'_>,
+    known: &Known,
+    nature: Nature,
+    others: &[Plugin<'_>],
+    folder: &Path,
+) -> Vec<Finding> {
     let mut findings = Vec::new();
-    failure_policy(plugin, known, &mut findings);
+    failure_policy(plugin, nature, &mut findings);
     module_file(plugin, folder, &mut findings);
     vm_id(plugin, others, &mut findings);
-    names(plugin, known, &mut findings);
+    names(plugin, known, nature, &mut findings);
     findings
 }
 
@@ -93,7 +99,7 @@ fn member<'a>(plugin: &Plugin<'a>, path: &[&str]) -> Option<(usize, &'a Node)> {
     plugin.config.at(before)?.member(last).map(|member| (member.line, &member.value))
 }
 
-fn failure_policy(plugin: &Plugin<'_>, known: &Known, findings: &mut Vec<Finding>) {
+fn failure_policy(plugin: &Plugin<'_>, nature: Nature, findings: &mut Vec<Finding>) {
     const PATH: &str = "config.failure_policy";
     let policy = member(plugin, &["failure_policy"]);
     let name = policy.map(|(_, node)| match &node.content {
@@ -119,7 +125,7 @@ fn failure_policy(plugin: &Plugin<'_>, known: &Known, findings: &mut Vec<Finding
             "is given beside `failure_policy`, which Envoy refuses; leave it out",
         )),
         (Some((line, _)), None) => {
-            let meaning = if known.guards { ": requests pass unchecked once the filter has failed" } else { "" };
+            let meaning = if nature.guards { ": requests pass unchecked once the filter has failed" } else { "" };
             let message = format!("is what `failure_policy: FAIL_OPEN` is written as now{meaning}; FAIL_RELOAD makes \
                 the VM anew");
             findings.push(Finding::warning(line, "config.fail_open", message));
@@ -166,7 +172,7 @@ fn vm_id(plugin: &Plugin<'_>, others: &[Plugin<'_>], findings: &mut Vec<Finding>
     }
 }
 
-fn names(plugin: &Plugin<'_>, known: &Known, findings: &mut Vec<Finding>) {
+fn names(plugin: &Plugin<'_>, known: &Known, nature: Nature, findings: &mut Vec<Finding>) {
     if let Some((line, node)) = member(plugin, &["name"])
         && let Some(other) = node.text().and_then(Known::named)
         && other.name != known.name
@@ -176,7 +182,7 @@ fn names(plugin: &Plugin<'_>, known: &Known, findings: &mut Vec<Finding>) {
     }
     let place = match plugin.place {
         Place::HttpFilter => return,
-        Place::AccessLogger if known.logs => return,
+        Place::AccessLogger if nature.logs => return,
         Place::AccessLogger => "an access logger",
         Place::Other => "no HTTP filter",
     };

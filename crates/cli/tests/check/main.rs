@@ -9,6 +9,7 @@
     reason = "all of this file is a test, its helpers too"
 )]
 
+mod chain;
 #[path = "../command/mod.rs"]
 mod command;
 mod problems;
@@ -46,7 +47,7 @@ fn blocks(document: &str) -> Vec<String> {
 /// A folder with the modules in `dist`.
 fn with_modules() -> Files {
     let files = Files::new();
-    for module in ["jwt_reject", "local_rate_limit", "header_rewrite", "sampled_log"] {
+    for module in ["jwt_reject", "local_rate_limit", "header_rewrite", "sampled_log", "foregate"] {
         files.write(&format!("dist/{module}.wasm"), "\0asm");
     }
     files
@@ -114,10 +115,13 @@ fn what_the_readme_tells_to_paste_is_good() {
     for (filter, readme) in [
         ("local_rate_limit", "filters/local-rate-limit/README.md"),
         ("header_rewrite", "filters/header-rewrite/README.md"),
+        ("foregate", "filters/foregate/README.md"),
     ] {
         for block in self::blocks(readme) {
-            let arguments = ["check", "--warnings-as-errors", "--filter", filter, "-"];
-            let (code, out, err) = foregate(&arguments, &block);
+            let own = ["check", "--warnings-as-errors", "--filter", filter, "-"];
+            let arguments = if block.starts_with("# Envoy\n") { &own[..2] } else { &own[..4] };
+            let arguments = [arguments, &["-"]].concat();
+            let (code, out, err) = foregate_in(modules.folder(), &arguments, &block);
             assert_eq!((code, err.as_str()), (0, ""), "{block}\n{out}");
         }
     }
@@ -276,7 +280,9 @@ standard input: header_rewrite: good
     let (_, help, _) = foregate(&["check", "--help"], "");
     let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
-        help.contains("what a filter does: of header_rewrite; not yet of jwt_reject, local_rate_limit"),
+        help.contains(
+            "what a filter does: of header_rewrite, foregate; not yet of jwt_reject, local_rate_limit"
+        ),
         "{help}"
     );
 }

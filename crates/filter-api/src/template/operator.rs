@@ -255,7 +255,7 @@ fn without_port(address: &[u8]) -> &[u8] {
     host.strip_prefix(b"[").and_then(|host| host.strip_suffix(b"]")).unwrap_or(host)
 }
 
-/// The claim of the first token that has it.
+/// The claim, of the token found last that has it.
 fn of_token(claim: &ClaimText, facts: &Facts) -> Option<Result<crate::HeaderValue, ()>> {
     facts.claims().filter_map(|(_, claims)| claims.as_object()).find_map(|claims| claim.value(claims))
 }

@@ -19,6 +19,9 @@ use super::Outbox;
 pub(crate) struct Heir {
     worker: Rc<Estate>,
     inherited: RefCell<Vec<Rc<Outbox>>>,
+    /// Whether its configuration serves no more. Who has ended takes over nothing: of several filters of one chain, each
+    /// would leave its lines to another that ends with it.
+    ended: Cell<bool>,
 }
 
 /// What the configurations of a worker have in common.
@@ -48,7 +51,7 @@ impl Heir {
 
     fn of(worker: Rc<Estate>) -> Self {
         worker.heirs.set(worker.heirs.get().saturating_add(1));
-        Self { worker, inherited: RefCell::default() }
+        Self { worker, inherited: RefCell::default(), ended: Cell::new(false) }
     }
 
     /// Takes over what there is.
@@ -71,7 +74,8 @@ impl Heir {
         let mut outboxes = self.inherited.take();
         outboxes.extend(own.cloned());
         outboxes.retain(|outbox| !outbox.is_empty());
-        if self.worker.heirs.get() > 1 {
+        self.retire();
+        if self.worker.heirs.get() > 0 {
             outboxes.iter().for_each(|outbox| outbox.hand_over(background));
             self.worker.left.borrow_mut().append(&mut outboxes);
             return Work::default();
@@ -82,6 +86,12 @@ impl Heir {
             work.add(outbox.end(background));
         }
         work
+    }
+
+    fn retire(&self) {
+        if !self.ended.replace(true) {
+            self.worker.heirs.set(self.worker.heirs.get().saturating_sub(1));
+        }
     }
 }
 
@@ -94,6 +104,6 @@ impl Default for Heir {
 
 impl Drop for Heir {
     fn drop(&mut self) {
-        self.worker.heirs.set(self.worker.heirs.get().saturating_sub(1));
+        self.retire();
     }
 }

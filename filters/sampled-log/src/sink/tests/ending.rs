@@ -191,3 +191,16 @@ fn a_filter_sends_what_the_one_before_has_left_whatever_its_own_sink() {
         assert_eq!((world.started.get(), world.lost()), (1, 0));
     }
 }
+
+/// As in a chain, whose filters end one after the other and are only then gone.
+#[test]
+fn who_has_ended_is_nobodys_heir() {
+    let (world, heir) = (World::new(), Heir::default());
+    let beside = heir.beside();
+    let (one, other) = (waiting(&world, json!({}), 1), waiting(&world, json!({}), 2));
+    world.takes_several.set(true);
+    world.take(heir.end(Some(&one), &world));
+    assert_eq!(world.lost(), 0, "the other may send them yet");
+    world.take(beside.end(Some(&other), &world));
+    assert_eq!((world.count("lost.reason.ended"), world.lost()), (3, 3));
+}
