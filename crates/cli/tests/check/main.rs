@@ -11,6 +11,7 @@
 
 #[path = "../command/mod.rs"]
 mod command;
+mod destinations;
 mod problems;
 
 use std::fs;
