@@ -14,6 +14,7 @@
 pub mod header_rewrite;
 pub mod jwt_reject;
 pub mod local_rate_limit;
+pub mod sampled_log;
 
 /// A body that is fuzzed.
 #[derive(Debug, Clone, Copy)]
@@ -26,7 +27,7 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [Target; 7] = [
+pub const TARGETS: [Target; 10] = [
     Target { name: "header_rewrite_configuration", run: header_rewrite::configuration::run },
     Target { name: "header_rewrite_rewriting", run: header_rewrite::rewriting::run },
     Target { name: "header_rewrite_templates", run: header_rewrite::templates::run },
@@ -34,4 +35,7 @@ pub const TARGETS: [Target; 7] = [
     Target { name: "jwt_reject_keys", run: jwt_reject::keys::run },
     Target { name: "local_rate_limit_configuration", run: local_rate_limit::configuration::run },
     Target { name: "local_rate_limit_decision", run: local_rate_limit::decision::run },
+    Target { name: "sampled_log_configuration", run: sampled_log::configuration::run },
+    Target { name: "sampled_log_line", run: sampled_log::line::run },
+    Target { name: "sampled_log_sampling", run: sampled_log::sampling::run },
 ];

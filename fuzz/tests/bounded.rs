@@ -254,6 +254,42 @@ fn every_law_holds_for_configurations_of_rewriting() {
     }
 }
 
+#[test]
+fn every_law_holds_for_lines() {
+    let fared = bounded("sampled_log_line", 10_000);
+    for (way, least) in
+        [("sampled", 1000), ("sampled, truncated", 500), ("always", 100), ("always, truncated", 50)]
+    {
+        assert!(fared.get(way).is_some_and(|count| *count >= least), "{way}: {fared:#?}");
+    }
+}
+
+#[test]
+fn every_law_holds_for_sampling() {
+    // Each makes many decisions.
+    let fared = bounded("sampled_log_sampling", 4_000);
+    for (way, least) in [
+        ("always", 300),
+        ("sampled", 300),
+        ("no line", 500),
+        ("dropped", 200),
+        ("told what was dropped", 20),
+        ("by its path", 3),
+    ] {
+        assert!(fared.get(way).is_some_and(|count| *count >= least), "{way}: {fared:#?}");
+    }
+}
+
+#[test]
+fn every_law_holds_for_configurations_of_logs() {
+    let fared = bounded("sampled_log_configuration", 20_000);
+    for (way, least) in
+        [("accepted", 40), ("accepted with warnings", 5), ("refused", 500), ("not JSON", 1000)]
+    {
+        assert!(fared.get(way).is_some_and(|count| *count >= least), "{way}: {fared:#?}");
+    }
+}
+
 /// No seed, word or driver is for a target that is not there, and none of them lacks.
 #[test]
 fn every_target_has_what_it_needs() {

@@ -25,8 +25,7 @@ const FUSED: &str = "envoy-configs/chain/fused.yaml";
 const SEPARATE: &str = "envoy-configs/chain/separate.yaml";
 
 /// Callbacks that no filter declares, since every module has them.
-const OF_EVERY_MODULE: [&str; 3] =
-    ["proxy_on_context_create", "proxy_on_configure", "proxy_on_delete"];
+const OF_EVERY_MODULE: [&str; 3] = ["proxy_on_context_create", "proxy_on_configure", "proxy_on_delete"];
 
 const CALLBACKS: [Callback; 7] = [
     Callback::RequestHeaders,
@@ -45,7 +44,9 @@ fn config(file: &str, upstream: &Echo) -> anyhow::Result<Config> {
         let filters = hcm_mut(bootstrap)?.get_mut("http_filters").and_then(Value::as_array_mut);
         for filter in filters.context("http_filters")? {
             let name = filter["name"].as_str().unwrap_or_default().to_owned();
-            let Some(value) = filter.pointer_mut("/typed_config/config/configuration/value") else { continue };
+            let Some(value) = filter.pointer_mut("/typed_config/config/configuration/value") else {
+                continue;
+            };
             match value.get_mut("filters").and_then(Value::as_array_mut) {
                 Some(list) => {
                     for entry in list.iter_mut().filter_map(Value::as_object_mut) {
@@ -81,7 +82,9 @@ const MOST: usize = 5;
 /// Only this plugin of the chain, with nothing to restrict it.
 fn alone(config: Config, plugin: &str) -> anyhow::Result<Config> {
     config.edit(|bootstrap| {
-        plugin_mut(bootstrap, plugin)?.remove("capability_restriction_config").context("restricts nothing")?;
+        plugin_mut(bootstrap, plugin)?
+            .remove("capability_restriction_config")
+            .context("restricts nothing")?;
         let filters = hcm_mut(bootstrap)?.get_mut("http_filters").and_then(Value::as_array_mut);
         let filters = filters.context("http_filters")?;
         filters.retain(|filter| filter["name"] == plugin || filter["name"] == "envoy.filters.http.router");
@@ -93,7 +96,8 @@ fn alone(config: Config, plugin: &str) -> anyhow::Result<Config> {
 fn allowed(config: &Config, plugin: &str) -> anyhow::Result<BTreeSet<String>> {
     let mut bootstrap = config.value().clone();
     let plugin = plugin_mut(&mut bootstrap, plugin)?;
-    let list = plugin.get("capability_restriction_config").and_then(|it| it["allowed_capabilities"].as_object());
+    let list =
+        plugin.get("capability_restriction_config").and_then(|it| it["allowed_capabilities"].as_object());
     Ok(list.context("no list")?.keys().cloned().collect())
 }
 
@@ -140,7 +144,8 @@ async fn exercise(envoy: &Envoy) -> anyhow::Result<Seen> {
     let broken = Request::get("/health").header("x-echo-status", "500");
     let rich = bearer(&good).header("x-internal-a", "1").header("x-echo-header", "x-powered-by: test");
     let rich = client::send(address, &rich).await?;
-    for request in [Request::get("/health"), broken, bearer(&good), bearer(&forged), Request::get("/orders")] {
+    for request in [Request::get("/health"), broken, bearer(&good), bearer(&forged), Request::get("/orders")]
+    {
         statuses.push(client::send(address, &request).await?.status);
     }
     for _ in 0..MOST {
@@ -180,7 +185,10 @@ async fn check_list(file: &str, plugin: &str) -> anyhow::Result<()> {
     used.extend(calls(&alone(config, plugin)?).await?);
     let missing: Vec<_> = used.difference(&allowed).collect();
     let idle: Vec<_> = allowed.difference(&used).collect();
-    ensure!(missing.is_empty() && idle.is_empty(), "{plugin} of {file}: missing {missing:?}, not needed {idle:?}");
+    ensure!(
+        missing.is_empty() && idle.is_empty(),
+        "{plugin} of {file}: missing {missing:?}, not needed {idle:?}"
+    );
     Ok(())
 }
 

@@ -41,8 +41,7 @@ pub(crate) fn stand(tokens: &Tokens) -> anyhow::Result<Stand> {
 }
 
 fn stops(tokens: &Tokens) -> Vec<Stop> {
-    let bearer =
-        |token: &String| Request::get("/orders").header("authorization", format!("Bearer {token}"));
+    let bearer = |token: &String| Request::get("/orders").header("authorization", format!("Bearer {token}"));
     let stop = |title, remark, request, token: Option<&String>, expected| Stop {
         title,
         remark,

@@ -37,7 +37,8 @@ impl Worker {
     /// Takes a line from the budget, and gives how many were dropped since the last; none where this one is to be.
     pub(crate) fn spend(&self, budget: Option<Budget>, now: u64) -> Option<u64> {
         let Some(Budget { lines, burst }) = budget else { return Some(0) };
-        let each = SECOND.checked_div(u64::from(lines)).unwrap_or(SECOND);
+        // Rounded up: with a part of a nanosecond less, more lines would flow in than are allowed.
+        let each = if lines == 0 { SECOND } else { SECOND.div_ceil(u64::from(lines)) };
         let room = each.saturating_mul(u64::from(burst));
         // A clock that was put back far gives nothing away, and takes no more than a full bucket's time.
         let full_at = self.full_at.get().clamp(now, now.saturating_add(room));
@@ -73,6 +74,21 @@ mod tests {
         assert_eq!(worker.spend(budget, SECOND + 3 * SECOND / 10), Some(1));
     }
 
+    #[test]
+    fn lines_that_are_no_whole_nanoseconds_apart_keep_within_it_too() {
+        for lines in [3, 7, 666_667, 999_999, 1_000_000] {
+            let worker = Worker::default();
+            let budget = Some(Budget { lines, burst: 1 });
+            let each = SECOND / u64::from(lines);
+            let begun = 1_796_000_000 * SECOND;
+            // As often as there is room, by whole nanoseconds.
+            let written =
+                (0..=1000).filter(|turn| worker.spend(budget, begun + turn * each).is_some()).count();
+            let flows_in = 1000 * each * u64::from(lines) / SECOND;
+            assert!(written as u64 <= flows_in + 1, "{written} of {lines} a second");
+        }
+    }
+
     proptest! {
         #[test]
         fn over_any_span_no_more_is_written_than_flows_in(
@@ -88,9 +104,8 @@ mod tests {
             for step in steps {
                 now += step;
                 written += u64::from(worker.spend(Some(budget), now).is_some());
-                let flows_in = (u128::from(now - begun) * u128::from(lines)).div_ceil(u128::from(SECOND));
-                // Each line's share of a second is rounded down to whole nanoseconds.
-                prop_assert!(u128::from(written) <= flows_in + u128::from(burst) + 1);
+                let flows_in = u128::from(now - begun) * u128::from(lines) / u128::from(SECOND);
+                prop_assert!(u128::from(written) <= flows_in + u128::from(burst));
             }
         }
     }

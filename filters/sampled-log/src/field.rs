@@ -128,11 +128,19 @@ impl Field {
     }
 }
 
-/// A list of headers' names.
+/// A list of headers' names, each once.
 pub(crate) fn read_names(object: &Object<'_>, name: &'static str) -> Option<Vec<HeaderName>> {
     let Some(node) = object.get(name) else { return Some(Vec::new()) };
-    let names: Vec<Option<HeaderName>> = node.one_or_more().iter().map(Node::header_name).collect();
-    names.into_iter().collect()
+    let mut names: Vec<HeaderName> = Vec::new();
+    let mut good = true;
+    for item in node.one_or_more() {
+        match item.header_name() {
+            Some(name) if names.contains(&name) => item.warning(format!("{name:?} is listed already")),
+            Some(name) => names.push(name),
+            None => good = false,
+        }
+    }
+    good.then_some(names)
 }
 
 impl Fields {
@@ -211,10 +219,14 @@ impl Fields {
                 }
                 if self.redact.is_redacted(name) {
                     any |= self.redact.write(own, &mut value);
+                    continue;
+                }
+                if is_path(name) {
+                    self.redact.write_path(own, &mut value);
                 } else {
                     value.extend_from_slice(own);
-                    any = true;
                 }
+                any = true;
             }
             if any {
                 self.cut(&mut value, line);
@@ -229,18 +241,25 @@ impl Fields {
         line.text(name, value);
     }
 
-    /// Cuts a value that is too long, between two characters.
+    /// Cuts a value that is too long, between two characters where there are any.
     fn cut(&self, value: &mut Vec<u8>, line: &mut Line) {
         if value.len() <= self.max_field_bytes {
             return;
         }
-        let mut end = self.max_field_bytes;
-        // A byte that continues a character has its upper bits 10.
-        while end > 0 && value.get(end).is_some_and(|byte| byte & 0xc0 == 0x80) {
-            end = end.saturating_sub(1);
-        }
-        value.truncate(end);
+        // A byte that continues a character has its upper bits 10; there are at most 3 of them. More are no text, and
+        // must not take what is before them along.
+        let begins = |less: &usize| {
+            let end = self.max_field_bytes.saturating_sub(*less);
+            value.get(end).is_some_and(|byte| byte & 0xc0 != 0x80)
+        };
+        let less = (0..=3).find(begins).unwrap_or(0);
+        value.truncate(self.max_field_bytes.saturating_sub(less));
         value.extend_from_slice(b"...");
         line.note_truncation();
     }
+}
+
+/// Whether a header is a path with its query.
+fn is_path(name: &str) -> bool {
+    matches!(name, ":path" | "x-envoy-original-path")
 }

@@ -111,6 +111,7 @@ impl Filter for SampledLog {
         };
         let mut line = Line::new(self.config.max_line_bytes);
         self.config.write(&ended, &mut line);
+        line.begin_end();
         line.number("sample_rate", &rate);
         line.text("why", why.label().as_bytes());
         if dropped > 0 {

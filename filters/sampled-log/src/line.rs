@@ -1,6 +1,7 @@
 //! A line: one JSON object, whatever bytes its values hold.
 
-/// Room at the end for what is written after all fields.
+/// Room at the end for what every line has: how it was chosen, what was dropped, that something is not in it. With the
+/// longest numbers these take 94 bytes.
 const RESERVE: usize = 128;
 
 /// A line under way.
@@ -48,6 +49,11 @@ impl Line {
         });
     }
 
+    /// What follows has the room at the end: it is in every line, however much a client sends.
+    pub(crate) fn begin_end(&mut self) {
+        self.most = usize::MAX;
+    }
+
     /// Notes that a value was cut.
     pub(crate) fn note_truncation(&mut self) {
         self.is_truncated = true;
@@ -55,8 +61,8 @@ impl Line {
 
     /// The line, and whether anything is not in it.
     pub(crate) fn finish(mut self) -> (String, bool) {
+        self.begin_end();
         if self.is_truncated {
-            self.most = usize::MAX;
             self.member("truncated", |text| text.push_str("true"));
         }
         if self.text.is_empty() {
@@ -92,7 +98,7 @@ fn push_string(text: &mut String, value: &[u8]) {
                 '\n' => text.push_str("\\n"),
                 '\r' => text.push_str("\\r"),
                 '\t' => text.push_str("\\t"),
-                other if other.is_control() || is_deceiving(other) => push_escape(text, u32::from(other)),
+                other if other.is_control() || is_deceiving(other) => push_escape(text, other),
                 other => text.push(other),
             }
         }
@@ -106,19 +112,30 @@ fn push_string(text: &mut String, value: &[u8]) {
     text.push('"');
 }
 
-/// Whether a letter ends a line to some, turns the direction of what follows, or is not seen at all.
+/// Whether a letter ends a line to some, turns the direction of what follows (`Bidi_Control` of the Unicode Standard), or
+/// is not seen at all.
 fn is_deceiving(letter: char) -> bool {
     matches!(
         letter,
-        '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
+        '\u{ad}'
+            | '\u{61c}'
+            | '\u{180e}'
+            | '\u{200b}'..='\u{200f}'
+            | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}'
+            | '\u{feff}'
+            | '\u{fff9}'..='\u{fffb}'
+            | '\u{e0000}'..='\u{e007f}'
     )
 }
 
-/// Writes a character of the basic plane as `\u001b`.
-fn push_escape(text: &mut String, letter: u32) {
-    text.push_str("\\u");
-    for shift in [12, 8, 4, 0] {
-        text.extend(char::from_digit(letter >> shift & 15, 16));
+/// Writes a character as `\u001b`, one beyond the basic plane as two of these (RFC 8259 section 7).
+fn push_escape(text: &mut String, letter: char) {
+    for unit in letter.encode_utf16(&mut [0; 2]) {
+        text.push_str("\\u");
+        for shift in [12, 8, 4, 0] {
+            text.extend(char::from_digit(u32::from(*unit) >> shift & 15, 16));
+        }
     }
 }
 
@@ -149,6 +166,36 @@ mod tests {
             })
         );
         assert!(text.contains("\\u001b") && text.contains("\\u2028\\u202e") && text.contains("\\u007f"));
+    }
+
+    #[test]
+    fn what_is_not_seen_or_turns_the_text_is_escaped() {
+        let deceiving =
+            "\u{ad}\u{61c}\u{180e}\u{200b}\u{200f}\u{202a}\u{2066}\u{feff}\u{fffa}\u{e0001}\u{e007f}";
+        let mut line = Line::new(8192);
+        line.text("a", deceiving.as_bytes());
+        let (text, _) = line.finish();
+        let escaped = r"\u00ad\u061c\u180e\u200b\u200f\u202a\u2066\ufeff\ufffa\udb40\udc01\udb40\udc7f";
+        assert_eq!(text, format!("{{\"a\":\"{escaped}\"}}"));
+        assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), json!({ "a": deceiving }));
+    }
+
+    #[test]
+    fn the_end_has_its_room_whatever_is_before_it() {
+        for length in 0..600 {
+            let mut line = Line::new(512);
+            line.text("a", &vec![b'x'; length]);
+            line.text("b", b"");
+            line.begin_end();
+            line.number("sample_rate", "0.000000000001");
+            line.text("why", b"sampled");
+            line.number("dropped", &u64::MAX.to_string());
+            let (text, is_truncated) = line.finish();
+            assert!(text.len() <= 512, "{text}");
+            let value: Value = serde_json::from_str(&text).unwrap();
+            assert_eq!((&value["why"], &value["dropped"]), (&json!("sampled"), &json!(u64::MAX)));
+            assert_eq!(value.get("truncated").is_some(), is_truncated);
+        }
     }
 
     #[test]

@@ -205,13 +205,18 @@ fn given<T>(read: Option<Option<T>>) -> Option<Option<T>> {
 /// A list, or one item that stands in for a list of one.
 fn list<T>(object: &Object<'_>, name: &'static str, read: impl Fn(&Node<'_>) -> Option<T>) -> Option<Vec<T>> {
     let Some(node) = object.get(name) else { return Some(Vec::new()) };
+    let read: Vec<Option<T>> = items(&node)?.iter().map(read).collect();
+    read.into_iter().collect()
+}
+
+/// The items of a list, of which there must be one, or the one that stands in for it.
+fn items<'n>(node: &Node<'n>) -> Option<Vec<Node<'n>>> {
     let items = node.one_or_more();
     if items.is_empty() {
         node.error("must not be an empty list, which nothing could match; leave it out instead");
         return None;
     }
-    let read: Vec<Option<T>> = items.iter().map(read).collect();
-    read.into_iter().collect()
+    Some(items)
 }
 
 fn read_flags(node: &Node<'_>) -> Option<ResponseFlags> {
@@ -228,7 +233,7 @@ fn read_flags(node: &Node<'_>) -> Option<ResponseFlags> {
         flag.map(|flag| flag.0)
     };
     // All are read before the first that is wrong counts, so that every mistake is named.
-    let flags: Vec<Option<u64>> = node.one_or_more().iter().map(read).collect();
+    let flags: Vec<Option<u64>> = items(node)?.iter().map(read).collect();
     flags.into_iter().try_fold(0, |all, flag| Some(all | flag?)).map(ResponseFlags)
 }
 
@@ -240,7 +245,7 @@ fn read_grpc(node: &Node<'_>) -> Option<Grpc> {
         node.error(format!("{word:?} must be any_error, a number from 0 to 16, or a list of them"));
         return None;
     }
-    let read: Vec<Option<u64>> = node.one_or_more().iter().map(|item| item.integer(0, 16)).collect();
+    let read: Vec<Option<u64>> = items(node)?.iter().map(|item| item.integer(0, 16)).collect();
     read.into_iter().collect::<Option<Vec<_>>>().map(Grpc::Listed)
 }
 
@@ -258,7 +263,7 @@ fn read_refused(node: &Node<'_>) -> Option<Vec<&'static str>> {
         }
         Some(filters)
     };
-    let filters: Vec<Option<Vec<&str>>> = node.one_or_more().iter().map(read).collect();
+    let filters: Vec<Option<Vec<&str>>> = items(node)?.iter().map(read).collect();
     let filters: Option<Vec<Vec<&str>>> = filters.into_iter().collect();
     filters.map(|filters| filters.concat())
 }

@@ -2,6 +2,7 @@
 
 use filter_api::Head;
 use filter_api::config::{Node, Object};
+use filter_api::template::trace_id;
 use serde_json::Value;
 
 const MILLION: u32 = 1_000_000;
@@ -74,8 +75,11 @@ impl Share {
 
     /// Reads `12.5` (percent), `{numerator, denominator}` or `{default_value: {...}}`.
     pub fn read(node: &Node<'_>) -> Option<Self> {
-        if let Value::Number(number) = node.value() {
-            return percent(node, number.as_f64()?);
+        // Envoy makes a text of a fraction that is written in YAML.
+        match node.value() {
+            Value::Number(number) => return percent(node, number.as_f64()),
+            Value::String(text) => return percent(node, text.parse().ok()),
+            _ => {}
         }
         let object = node.object()?;
         if let Some(key) = object.get("runtime_key") {
@@ -95,12 +99,14 @@ impl Share {
     }
 }
 
-fn percent(node: &Node<'_>, percent: f64) -> Option<Share> {
-    let millionths = percent * 10_000.0;
-    if !(0.0..=100.0).contains(&percent) || (millionths - millionths.round()).abs() > 1e-6 {
-        node.error(format!("{percent} is not a number of percent from 0 to 100 in steps of 0.0001"));
+fn percent(node: &Node<'_>, percent: Option<f64>) -> Option<Share> {
+    let millionths =
+        percent.filter(|percent| (0.0..=100.0).contains(percent)).map(|percent| percent * 10_000.0);
+    let Some(millionths) = millionths.filter(|share| (share - share.round()).abs() <= 1e-6) else {
+        let said = node.quoted();
+        node.error(format!("{said} is not a number of percent from 0 to 100 in steps of 0.0001"));
         return None;
-    }
+    };
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // checked just before
     Some(Share(millionths.round() as u32))
 }
@@ -132,9 +138,8 @@ pub fn number_of(request: &impl Head) -> Option<u64> {
         let digits = id.iter().enumerate().filter(|(place, _)| !(is_uuid && *place == VERSION));
         return Some(hash(digits.map(|(_, digit)| digit.to_ascii_lowercase())));
     }
-    let trace = request.first("traceparent")?.split(|byte| *byte == b'-').nth(1)?;
-    let is_one = trace.len() == 32 && trace.iter().all(u8::is_ascii_hexdigit);
-    is_one.then(|| hash(trace.iter().map(u8::to_ascii_lowercase)))
+    let trace = trace_id(request.first("traceparent")?)?;
+    Some(hash(trace.iter().map(u8::to_ascii_lowercase)))
 }
 
 /// FNV-1a of 64 bits, its bits then spread by the finaliser of SplitMix64: the same wherever it is computed, now and in
@@ -177,7 +182,13 @@ mod tests {
             ("0.00001", None),
             ("100.1", None),
             ("-1", None),
+            (r#""0.1""#, Some("0.001")),
+            (r#""1e1""#, Some("0.1")),
             (r#""10%""#, None),
+            (r#""""#, None),
+            (r#""NaN""#, None),
+            (r#""-0.1""#, None),
+            ("true", None),
             ("{}", None),
             (r#"{"numerator":101}"#, None),
             (r#"{"numerator":1,"denominator":"TEN"}"#, None),
@@ -258,6 +269,8 @@ mod tests {
         assert!(one.is_some());
         assert_eq!(number_of(&with("00-0AF7651916CD43DD8448EB211C80319C-0000000000000001-00")), one);
         assert_eq!(number_of(&with("00-x-b7ad6b7169203331-01")), None);
+        // That of no trace: all who send it would be chosen alike.
+        assert_eq!(number_of(&with("00-00000000000000000000000000000000-b7ad6b7169203331-01")), None);
         assert_eq!(number_of(&HeadMap::get("/")), None);
         let both =
             with_id("a").with("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");

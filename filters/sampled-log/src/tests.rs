@@ -228,6 +228,40 @@ fn secrets_are_not_written() {
 }
 
 #[test]
+fn a_query_is_not_written_as_a_header_either() {
+    let request = HeadMap::get("/p?page=2&token=s3cret").with("x-envoy-original-path", "/o?s3cret");
+    let response = HeadMap::default().with("x-envoy-original-path", "/r?token=s3cret");
+    for (redact, path, original) in
+        [("mask", "/p?page=2&token=***", Some("/o?***")), ("drop", "/p?page=2&token=", Some("/o?"))]
+    {
+        let filter = filter(&json!({
+            "percent_sampled": 100,
+            "redact": redact,
+            "query_values": ["page"],
+            "request_headers": [":path", "X-Envoy-Original-Path"],
+            "response_headers": "x-envoy-original-path",
+        }));
+        let work = filter.on_log(&request, &response, &ended(200, 0, 1), &Facts::default());
+        assert!(!work.log[0].text.contains("s3"), "{}", work.log[0].text);
+        let line: Value = serde_json::from_str(&work.log[0].text).unwrap();
+        let headers = &line["request_headers"];
+        assert_eq!(headers[":path"], path);
+        assert_eq!(headers["x-envoy-original-path"].as_str(), original);
+    }
+}
+
+#[test]
+fn a_header_that_is_listed_twice_is_written_once() {
+    let config = json!({ "percent_sampled": 100, "request_headers": ["x-a", "X-A"] });
+    let configured = SampledLog::configure(config.to_string().as_bytes()).unwrap();
+    let warnings: Vec<String> = configured.warnings.iter().map(ToString::to_string).collect();
+    assert_eq!(warnings, ["request_headers[1]: \"x-a\" is listed already"]);
+    let request = HeadMap::get("/").with("x-a", "1");
+    let work = configured.filter.on_log(&request, &HeadMap::default(), &ended(200, 0, 1), &Facts::default());
+    assert!(work.log[0].text.contains(r#""request_headers":{"x-a":"1"}"#), "{}", work.log[0].text);
+}
+
+#[test]
 fn long_values_are_cut_between_characters_and_it_is_said() {
     let filter =
         filter(&json!({ "percent_sampled": 100, "max_field_bytes": 17, "fields": { "v": "%REQ(v)%" } }));
@@ -235,6 +269,38 @@ fn long_values_are_cut_between_characters_and_it_is_said() {
     assert_eq!(with("12345678901234567")["v"], "12345678901234567");
     let cut = with(&"é".repeat(30));
     assert_eq!((&cut["v"], &cut["truncated"]), (&json!(format!("{}...", "é".repeat(8))), &json!(true)));
+    // What only looks like the rest of a character takes nothing along.
+    let request = HeadMap::get("/").with("v", [b"evil".as_slice(), &[0x80; 30]].concat());
+    let cut = log(&filter, &request, &ended(200, 0, 1)).unwrap();
+    assert_eq!(cut["v"], format!("evil{}...", "\\x80".repeat(13)));
+}
+
+#[test]
+fn a_number_that_is_cut_is_a_text() {
+    let filter = filter(&json!({
+        "percent_sampled": 100,
+        "fields": { "a": "%DURATION:3%", "b": "%RESPONSE_CODE:1%", "c": "%DURATION%" },
+    }));
+    let line = log(&filter, &HeadMap::get("/"), &ended(200, 0, 12)).unwrap();
+    assert_eq!((&line["a"], &line["b"], &line["c"]), (&json!("12."), &json!("2"), &json!(12.0)));
+}
+
+#[test]
+fn how_a_line_was_chosen_is_in_it_however_long_it_would_be() {
+    let filter = filter(&json!({
+        "percent_sampled": 100,
+        "max_line_bytes": 512,
+        "max_lines_per_second": { "lines": 1, "burst": 1 },
+    }));
+    let host = ended(200, 0, 12);
+    for length in 0..300 {
+        let request = HeadMap::get("/").with("x-request-id", "x".repeat(length));
+        host.wait(1_000_000_000);
+        let line = log(&filter, &request, &host).unwrap();
+        assert_eq!((&line["sample_rate"], &line["why"]), (&json!(1), &json!("sampled")));
+        assert_eq!(line.get("dropped"), (length > 0).then_some(&json!(1)));
+        assert!(log(&filter, &request, &host).is_none());
+    }
 }
 
 #[test]
@@ -274,6 +340,16 @@ fn what_is_wrong_is_named_with_its_path() {
         (json!({ "always": [{ "response_flags": "XX" }] }), "\"XX\" is no response flag; there are any, LH"),
         (json!({ "always": [{ "grpc_status": "error" }] }), "\"error\" must be any_error"),
         (json!({ "always": [{ "refused": "rbac" }] }), "\"rbac\" must be any, jwt_reject"),
+        (
+            json!({ "always": [{ "status": 500, "refused": [] }] }),
+            "always[0].refused: must not be an empty list",
+        ),
+        (
+            json!({ "always": [{ "response_flags": [] }] }),
+            "always[0].response_flags: must not be an empty list",
+        ),
+        (json!({ "always": [{ "grpc_status": [] }] }), "always[0].grpc_status: must not be an empty list"),
+        (json!({ "percent_sampled": "10%" }), "percent_sampled: \"10%\" is not a number of percent from 0"),
         (json!({ "percent_sampled": 101 }), "percent_sampled: 101 is not a number of percent from 0 to 100"),
         (json!({ "rules": [{ "status": 404 }] }), "rules[0]: `percent_sampled` is missing"),
         (json!({ "max_lines_per_second": 0 }), "max_lines_per_second: 0 is not a whole number from 1"),

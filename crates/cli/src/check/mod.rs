@@ -4,8 +4,10 @@
 //! - [`plugins`]: finds the Wasm plugins in it;
 //! - [`filters`]: the filters, whose own code judges their configuration;
 //! - [`surroundings`]: what stands around it;
+//! - [`destinations`]: clusters and access loggers that it counts on;
 //! - [`report`]: what was found, as text and as JSON.
 
+pub mod destinations;
 pub mod document;
 pub mod filters;
 pub mod plugins;
@@ -44,7 +46,9 @@ Beside what the filters themselves find wrong:
            \"@type\", or of a type that no filter reads
   warning  no `failure_policy`; a module that is not there, seen from the working folder (an absolute path is looked
            at only where its folder exists); one `vm_id` for several modules; the name of another filter; a filter
-           that is loaded as something else; a document behind the first, which Envoy does not read
+           that is loaded as something else; a document behind the first, which Envoy does not read; a cluster
+           that is not in `static_resources.clusters`, where there are these and no `dynamic_resources`;
+           `sink: access_log` in an access logger, or with no access logger that names the line
 
 Exit code: 0 all is good, 1 a configuration is refused, 2 something could not be checked: wrong arguments, a file that
 cannot be read, or that holds no plugin of Foregate. 2 goes before 1.
@@ -159,7 +163,7 @@ pub fn envoy_configuration(
                 continue;
             };
             let before = plugins.get(..place).unwrap_or_default();
-            reports.push(check_plugin(plugin, known, before, unread, folder));
+            reports.push(check_plugin(document, plugin, known, before, unread, folder));
         }
     }
     if reports.is_empty() {
@@ -176,6 +180,7 @@ pub fn envoy_configuration(
 }
 
 fn check_plugin(
+    document: &Node,
     plugin: &Plugin<'_>,
     known: &'static Known,
     before: &[Plugin<'_>],
@@ -184,7 +189,10 @@ fn check_plugin(
 ) -> PluginReport {
     let mut of_configuration = Vec::new();
     let configuration = surroundings::configuration(plugin, &mut of_configuration);
-    let judged = configuration.map(|found| judge(known, &found.json, found.node, &mut of_configuration));
+    let judged = configuration.map(|found| {
+        destinations::look(document, plugin, known, &found, &mut of_configuration);
+        judge(known, &found.json, found.node, &mut of_configuration)
+    });
     let Judged { explanation, nature } = judged.unwrap_or_default();
     let nature = nature.unwrap_or(known.nature);
     let mut findings = surroundings::look(plugin, known, nature, before, folder);

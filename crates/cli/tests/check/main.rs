@@ -12,6 +12,7 @@
 mod chain;
 #[path = "../command/mod.rs"]
 mod command;
+mod destinations;
 mod problems;
 
 use std::fs;

@@ -222,7 +222,8 @@ impl<'a> Node<'a> {
         }
     }
 
-    fn quoted(&self) -> String {
+    /// The value as messages quote it: no longer than a line has room for.
+    pub fn quoted(&self) -> String {
         // A Struct holds floating-point numbers only: 200 arrives as 200.0.
         let whole = self.value.as_f64().and_then(|number| Some((number < 0.0, whole(number.abs())?)));
         let text = match whole {

@@ -37,6 +37,7 @@ use self::operator::Operator;
 use crate::config::Node;
 use crate::{Facts, Head, HeadMap, HeaderName, HeaderValue, Host};
 
+pub use self::operator::trace_id;
 pub use self::time::TimeFormat;
 
 /// When a template is evaluated.
@@ -232,9 +233,9 @@ impl Template {
 }
 
 impl Value {
-    /// Whether it is a number.
+    /// Whether it is a number. One that is cut need not be: of `12.5` there is `12.` left.
     pub fn is_number(&self) -> bool {
-        self.operator.is_number()
+        self.most.is_none() && self.operator.is_number()
     }
 
     /// Whether it is a path with its query.

@@ -218,8 +218,9 @@ fn number(bytes: &[u8]) -> Option<u64> {
     u64::try_from(i64::from_le_bytes(*bytes.first_chunk::<8>()?)).ok()
 }
 
-/// The trace id of a `traceparent`: 32 digits between the first two dashes (W3C Trace Context section 3.2.2).
-pub(crate) fn trace_id(traceparent: &[u8]) -> Option<&[u8]> {
+/// The trace id of a `traceparent`: 32 digits between the first two dashes, not all of them 0 (W3C Trace Context section
+/// 3.2.2).
+pub fn trace_id(traceparent: &[u8]) -> Option<&[u8]> {
     let id = traceparent.split(|byte| *byte == b'-').nth(1)?;
     let is_one =
         id.len() == 32 && id.iter().all(u8::is_ascii_hexdigit) && id.iter().any(|byte| *byte != b'0');

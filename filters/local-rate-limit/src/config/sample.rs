@@ -26,8 +26,11 @@ impl Sample {
 
     /// Reads `12.5`, `{numerator, denominator}` or `{default_value: {numerator, denominator}, runtime_key}`.
     pub(crate) fn read(node: &Node<'_>) -> Option<Self> {
-        if let Value::Number(number) = node.value() {
-            return percent(node, number.as_f64()?);
+        // Envoy makes a text of a fraction that is written in YAML.
+        match node.value() {
+            Value::Number(number) => return percent(node, number.as_f64()),
+            Value::String(text) => return percent(node, text.parse().ok()),
+            _ => {}
         }
         let object = node.object()?;
         if let Some(key) = object.get("runtime_key") {
@@ -47,11 +50,11 @@ impl Sample {
     }
 }
 
-fn percent(node: &Node<'_>, percent: f64) -> Option<Sample> {
-    if !(0.0..=100.0).contains(&percent) {
-        node.error(format!("{percent} is not a number of percent from 0 to 100"));
+fn percent(node: &Node<'_>, percent: Option<f64>) -> Option<Sample> {
+    let Some(percent) = percent.filter(|percent| (0.0..=100.0).contains(percent)) else {
+        node.error(format!("{} is not a number of percent from 0 to 100", node.quoted()));
         return None;
-    }
+    };
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // checked just before
     Some(Sample((percent * 10_000.0).round() as u32))
 }
@@ -91,6 +94,7 @@ mod tests {
             (r#"{"default_value":{}}"#, Some(0)),
             ("101", None),
             ("-1", None),
+            (r#""12.5""#, Some(125_000)),
             (r#""50%""#, None),
             (r#"{"numerator":101}"#, None),
             (r#"{"numerator":1,"denominator":"TEN"}"#, None),
