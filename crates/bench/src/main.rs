@@ -3,12 +3,14 @@
 //! For each kind of request ([`workload`]) of each [`behaviour`] every implementation ([`rival`]) that gives the
 //! right answers has its turn in each round ([`measure`]): it is sent requests ([`load`]), and the CPU time of its Envoy is read
 //! before and after ([`cpu`]). Told is the cost of a request over that of an Envoy without a filter, its
-//! median with a 95 % interval ([`statistics`]), as a table and, if asked for, as files ([`report`]).
+//! median with a 95 % interval ([`statistics`]), as a table and, if asked for, as files ([`report`]). What an Envoy takes
+//! beside is in [`footprint`].
 
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads clocks")]
 
 mod behaviour;
 mod cpu;
+mod footprint;
 mod load;
 mod machine;
 mod measure;
@@ -17,14 +19,14 @@ mod rival;
 mod statistics;
 mod workload;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, ensure};
 use clap::Parser;
 use clap::builder::PossibleValuesParser;
 
-use crate::behaviour::Module;
+use crate::behaviour::{Module, Setup};
 use crate::cpu::Pinning;
 use crate::measure::Amount;
 use crate::report::Run;
@@ -42,12 +44,15 @@ struct Args {
     /// Only this workload; may be given several times
     #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(behaviour::workloads()))]
     only: Vec<String>,
-    /// In each round every implementation has its turn [default: 100, with --quick 1]
+    /// In each round every implementation has its turn [default: 100, with --quick 1, with --footprint 5]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     rounds: Option<u16>,
     /// Requests in a turn [default: 1000, with --quick 400]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     requests: Option<u16>,
+    /// Measure memory and the time that Envoy takes to start instead
+    #[arg(long)]
+    footprint: bool,
     /// Compare another build of the behaviour's module too; may be given several times
     #[arg(long, value_name = "NAME=FILE.wasm")]
     module: Vec<String>,
@@ -67,7 +72,11 @@ fn main() -> ExitCode {
 }
 
 fn run(args: &Args) -> anyhow::Result<()> {
-    let (rounds, requests) = if args.quick { (1, 400) } else { (100, 1000) };
+    let (rounds, requests) = match (args.quick, args.footprint) {
+        (true, _) => (1, 400),
+        (false, true) => (5, 1000),
+        (false, false) => (100, 1000),
+    };
     let requests = args.requests.map_or(requests, usize::from);
     let rounds = args.rounds.map_or(rounds, usize::from);
     // V8 needs some thousand calls until it has compiled what is hot as well as it can.
@@ -78,6 +87,9 @@ fn run(args: &Args) -> anyhow::Result<()> {
 
     // Before this thread has one core only: making requests may take all.
     let setups = behaviour::prepare(&chosen, &modules)?;
+    if args.footprint {
+        return footprints(&setups, rounds, amount, folder.as_deref());
+    }
     let pinning = Pinning::choose();
     let rivals = setups.iter().flat_map(|setup| &setup.rivals);
     let mut run = Run::begin(amount, &pinning, rivals)?;
@@ -102,6 +114,26 @@ fn run(args: &Args) -> anyhow::Result<()> {
     })?;
     if let Some(folder) = folder {
         run.save(&folder)?;
+        println!("\nwritten to {}", folder.display());
+    }
+    Ok(())
+}
+
+/// Memory and time to start, of the first workload of each setup.
+fn footprints(setups: &[Setup], rounds: usize, amount: Amount, folder: Option<&Path>) -> anyhow::Result<()> {
+    let rivals = setups.iter().flat_map(|setup| &setup.rivals);
+    let mut run = Run::begin(amount, &Pinning::NotPinned("workers run where they like".to_owned()), rivals)?;
+    run.is_of_footprints = true;
+    println!("{run}");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.context("cannot start the runtime")?;
+    for setup in setups {
+        let footprints = runtime.block_on(footprint::measure(setup, rounds))?;
+        print!("\n{}", footprint::table(&footprints));
+        run.footprints.extend(footprints);
+    }
+    if let Some(folder) = folder {
+        run.save(folder)?;
         println!("\nwritten to {}", folder.display());
     }
     Ok(())

@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::cpu::Pinning;
+use crate::footprint::{self, Footprint};
 use crate::load::CONNECTIONS;
 use crate::machine::{self, Machine, Versions};
 use crate::measure::{Amount, Measured, Turns};
@@ -29,6 +30,11 @@ pub(crate) struct Run {
     connections: usize,
     amount: Amount,
     pub(crate) workloads: Vec<Measured>,
+    /// Whether memory is measured, not time.
+    #[serde(skip)]
+    pub(crate) is_of_footprints: bool,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) footprints: Vec<Footprint>,
 }
 
 impl Run {
@@ -56,6 +62,8 @@ impl Run {
             connections: CONNECTIONS,
             amount,
             workloads: Vec::new(),
+            is_of_footprints: false,
+            footprints: Vec::new(),
         })
     }
 
@@ -76,6 +84,16 @@ impl Run {
     fn document(&self, folder: &Path) -> String {
         let name = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let mut out = format!("# {name}\n\n```\n{}\n\n{self}\n```\n\n", self.command);
+        if !self.footprints.is_empty() {
+            let table = footprint::table(&self.footprints);
+            let _ = write!(
+                out,
+                "Medians over the rounds: how long Envoy took to serve, and its resident memory after requests on 64 \
+                 connections. What each worker takes is a seventh of what eight take more than one, with its 95 % \
+                 interval. Raw data: [raw.json](raw.json).\n\n{table}"
+            );
+            return out;
+        }
         out.push_str(
             "Figures are microseconds of Envoy's own CPU time (the sum over its threads) a request: the median \
              over the rounds, and the 95 % interval of it (bootstrap). What counts is the cost over the \
@@ -106,13 +124,17 @@ impl fmt::Display for Run {
         let Amount { rounds, requests, warm_up } = self.amount;
         writeln!(f, "began      {}", self.began)?;
         writeln!(f, "machine    {processor}, {cores} cores, Linux {kernel}; load average {load_average}")?;
+        let workers = if self.is_of_footprints { "with 1 and 8 workers" } else { "one worker" };
         writeln!(f, "cores      {}", self.pinning)?;
-        writeln!(f, "Envoy      {}, one worker", self.versions.envoy)?;
+        writeln!(f, "Envoy      {}, {workers}", self.versions.envoy)?;
         writeln!(f, "commit     {}", self.versions.commit)?;
         for (name, hash) in &self.modules {
             writeln!(f, "module     {name}: sha256 {hash}")?;
         }
         writeln!(f, "compiler   {} (of the load)", self.versions.rustc)?;
+        if self.is_of_footprints {
+            return write!(f, "amount     {rounds} rounds, in each of which each is started with both");
+        }
         writeln!(
             f,
             "load       closed loop, HTTP/1.1, {CONNECTIONS} connections kept open, by crates/bench"

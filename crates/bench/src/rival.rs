@@ -82,6 +82,13 @@ impl Rival {
         Self { counters: prefixes.to_vec(), ..self }
     }
 
+    /// Starts it with so many workers, wherever they run, and waits until it serves.
+    pub(crate) async fn start_with(&self, workers: u32) -> anyhow::Result<Envoy> {
+        let options = Options { concurrency: workers, ..Options::default() };
+        let envoy = Envoy::start(&self.config, &options).await;
+        envoy.with_context(|| format!("{} ({})", self.name, self.file))
+    }
+
     /// Starts it, and waits until it serves.
     pub(crate) async fn start(&self, pinning: &Pinning) -> anyhow::Result<Running> {
         let started = async {
