@@ -57,7 +57,7 @@ fn it_guards_if_one_of_its_filters_does() {
     for (config, unchecked) in [(LIMITS, false), (LOGS, false), (GUARDS, true), ("filters: []", true)] {
         let open =
             configured(&format!("{{ {config} }}")).replace("failure_policy: FAIL_RELOAD", "fail_open: true");
-        let (_, out, err) = foregate_in(files.folder(), &["check", "-"], &chain(&open));
+        let (_, out, err) = foregate_in(files.folder(), &["check", "-"], chain(&open));
         assert_eq!(err, "");
         assert!(out.contains(warning), "{out}");
         assert_eq!(out.contains("requests pass unchecked"), unchecked, "{out}");
