@@ -16,6 +16,7 @@
 
 mod check;
 mod documents;
+mod foregate;
 mod header_rewrite;
 mod jwt;
 mod jwt_reject;

@@ -69,8 +69,20 @@ fn build_all(names: &[&'static str]) -> Result<Vec<Module>> {
 
 /// Compiles one package, and gives the path of what the compiler made.
 fn compile(toolchain: &Toolchain, name: &str) -> Result<PathBuf> {
-    let mut cargo = toolchain.cargo_build();
-    cargo.args(["--profile", "wasm", "--package", name, "--lib", "--features", "module"]);
+    let mut cargo = toolchain.cargo_rustc();
+    // A cdylib is what this one is to be made into, and not what it always is: as a dependency of another module it would
+    // be linked for nothing, and over the one that was made here, since the file of a cdylib has the name of its package.
+    cargo.args([
+        "--profile",
+        "wasm",
+        "--package",
+        name,
+        "--lib",
+        "--crate-type",
+        "cdylib",
+        "--features",
+        "module",
+    ]);
     if process::variable("CI").is_some() {
         cargo.arg("--locked");
     }

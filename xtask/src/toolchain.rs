@@ -57,15 +57,15 @@ impl Toolchain {
         })
     }
 
-    /// `cargo build` for the target, in the workspace, in an environment of its own.
-    pub(crate) fn cargo_build(&self) -> Command {
+    /// `cargo rustc` for the target, in the workspace, in an environment of its own.
+    pub(crate) fn cargo_rustc(&self) -> Command {
         let mut flags = remapped_paths(&self.sysroot);
         let mut cargo = match self.kind {
             Kind::Rustup => Command::new("cargo"),
             Kind::Debian => Command::new(debian::CARGO),
         };
         process::without_build_settings(&mut cargo);
-        cargo.current_dir(workspace_root()).args(["build", "--target", TARGET, "--target-dir"]);
+        cargo.current_dir(workspace_root()).args(["rustc", "--target", TARGET, "--target-dir"]);
         cargo.arg(self.target_dir());
         if self.kind == Kind::Debian {
             debian::configure(&mut cargo, &mut flags);

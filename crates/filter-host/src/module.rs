@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use filter_api::{
-    Callback, Effects, Facts, Fetched, Filter, HeaderOp, HostFailed, Level, Outcome, Waiting, Work,
+    Callback, Effects, Facts, Fetched, Filter, HeaderOp, HostFailed, Level, Outcome, Protocol, Waiting, Work,
 };
 
 use crate::ask::{Behind, CallResponse, MessageHead, Request};
@@ -300,10 +300,12 @@ impl<F: Filter> Module<F> {
                 }
             }
             Outcome::Reply(reply, mut effects) => {
+                // As the caller has come, before anything of it is edited: that is how the host will answer too.
+                let protocol = Protocol::of(&head);
                 self.keep(root, stream, &mut effects);
                 // Who is refused is refused, whatever could not be edited before.
                 perform::apply(&root.metrics, &effects);
-                Some(perform::answer(&head, &effects.headers, &reply))
+                Some(perform::answer(&reply, protocol))
             }
             // A filter must not do this; holding the request for ever is what must not follow.
             Outcome::Wait(..) if waiting == Waiting::Never => Some(root.failed("cannot_wait")),

@@ -1,11 +1,10 @@
 //! Performs what a filter decided: the one place where effects reach the host.
 
 use filter_api::{
-    Counter, CounterSet, Effects, GrpcStatus, Head, HeaderOp, HostFailed, Level, LocalReply, LogLine,
+    Counter, CounterSet, Effects, GrpcStatus, HeaderOp, HostFailed, Level, LocalReply, LogLine,
     OnHostFailure, Property, Protocol,
 };
 
-use crate::ask::MessageHead;
 use crate::calls::{self, Headers};
 use crate::metrics::Metrics;
 
@@ -26,17 +25,6 @@ pub(crate) fn apply<K>(metrics: &Metrics, effects: &Effects<K>) -> bool {
     // Who reads one that could not be set finds it missing; nobody's request fails for that.
     let _ = publish(properties);
     edited
-}
-
-/// Answers the request. `edits` were made to its head before.
-pub(crate) fn answer(head: &impl Head, edits: &[HeaderOp], reply: &LocalReply) -> Verdict {
-    const DECIDES: &str = "content-type";
-    let is_edited = edits.iter().any(|operation| match operation {
-        HeaderOp::Set(name, _) | HeaderOp::Add(name, _) | HeaderOp::Remove(name) => name.as_str() == DECIDES,
-    });
-    let protocol =
-        if is_edited { Protocol::of(&MessageHead::of(Headers::Request)) } else { Protocol::of(head) };
-    send(reply, protocol)
 }
 
 /// Sets properties, and says whether all could be.
@@ -64,7 +52,8 @@ pub(crate) fn observe<'l>(
     }
 }
 
-fn send(reply: &LocalReply, protocol: Protocol) -> Verdict {
+/// Answers the request, in this protocol.
+pub(crate) fn answer(reply: &LocalReply, protocol: Protocol) -> Verdict {
     let grpc_status = match protocol {
         // Envoy would make any other status into a plain 200 for a caller who expects HTTP.
         Protocol::Http => -1,
@@ -94,7 +83,7 @@ pub(crate) fn failed(filter: &str, policy: OnHostFailure, what: &'static str) ->
                 headers: Vec::new(),
                 body: "".into(),
             };
-            send(&reply, Protocol::Http)
+            answer(&reply, Protocol::Http)
         }
     }
 }

@@ -28,7 +28,7 @@ pub(crate) fn read(json: &[u8]) -> Result<(Vec<Link>, Vec<Problem>), ConfigError
         let links: Vec<Option<Link>> = nodes.iter().map(|node| reading.link(node)).collect();
         if reading.counters > CounterSet::MOST {
             list.error(format!(
-                "its filters have {} counters between them; the most is {}: let filters of the same kind have fewer \
+                "its filters have {} counters between them; the most is {}: list fewer filters, or give them fewer \
                  limits",
                 reading.counters,
                 CounterSet::MOST

@@ -25,4 +25,11 @@ pub(crate) const HEADER_REWRITE: Behaviour = Behaviour {
     counters: "wasmcustom.foregate.header_rewrite.",
     make: |_| bail!("no values are made for these cases"),
     complete: |_| Ok(()),
+    idle: r#"{
+        "request_mutations": [
+            { "match": { "headers": [{ "name": "x-nobody-sends-this" }] }, "set": { "name": "x-nobody-sees-this", "value": "1" } },
+            { "rename": { "from": "x-nobody-sends-this", "to": "x-nobody-sees-this" } }
+        ],
+        "response_mutations": [{ "remove": "x-nobody-sends-this" }]
+    }"#,
 };

@@ -3,12 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use real_envoy::client::{self, Client, Http, Request};
-use real_envoy::{Options, Update};
+use real_envoy::Update;
+use real_envoy::client::{self, Request};
 use serde_json::{Value, json};
 
 use super::HEADER_REWRITE;
-use crate::suite::{Capabilities, Gateway, Load, Next, SOON};
+use crate::suite::{Capabilities, Gateway, Load, Next, SOON, host_calls, traced};
 
 /// What the module asks of the host.
 const CAPABILITIES: Capabilities = Capabilities {
@@ -123,26 +123,11 @@ async fn updates_under_load() -> anyhow::Result<()> {
 
 /// The calls of the host, by name, that a request and its response take.
 async fn calls(plugin: &Value, request: &Request) -> anyhow::Result<BTreeMap<String, usize>> {
-    let options = Options { concurrency: 1, component_log_levels: "wasm:trace", ..Gateway::options() };
-    let gateway = Gateway::start_with(&HEADER_REWRITE, &options, |config| {
+    let gateway = Gateway::start_with(&HEADER_REWRITE, &traced(), |config| {
         config.plugin_configuration(HEADER_REWRITE.plugin, plugin)
     })
     .await?;
-    let mut client = Client::connect(gateway.addr()?, Http::H1).await?;
-    // What is done once is not of the second request.
-    client.send(request).await?;
-    let before = gateway.envoy.log().len();
-    client.send(&request.clone().header("x-case", "2")).await?;
-    gateway.details(2).await?;
-    let log = gateway.envoy.log();
-    let mut calls = BTreeMap::new();
-    // A timer may fire in between, which asks for the log level.
-    for line in log.get(before..).unwrap_or_default().lines().filter(|line| line.contains("[vm->host]")) {
-        let name = line.split("env.proxy_").nth(1).and_then(|rest| rest.split('(').next());
-        if let Some(name) = name.filter(|name| !["get_log_level", "log"].contains(name)) {
-            *calls.entry(name.to_owned()).or_default() += 1;
-        }
-    }
+    let calls = host_calls(&gateway, request).await?;
     gateway.envoy.stop().await?;
     Ok(calls)
 }

@@ -32,6 +32,11 @@ pub(crate) const JWT_REJECT: Behaviour = Behaviour {
     counters: "wasmcustom.foregate.jwt_reject.",
     make: jwt::token::make,
     complete: jwt::fill_in_keys,
+    idle: r#"{
+        "default": "allow",
+        "providers": { "none": { "issuer": "https://nobody.example", "local_jwks": { "test_keys": ["p256"] } } },
+        "rules": [{ "match": { "headers": [{ "name": "x-nobody-sends-this" }] }, "requires": "none" }]
+    }"#,
 };
 
 /// A chain with jwt_reject in it, as it ships but for this configuration, at this place.

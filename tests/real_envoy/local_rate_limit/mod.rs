@@ -26,6 +26,7 @@ pub(crate) const LOCAL_RATE_LIMIT: Behaviour = Behaviour {
     counters: "wasmcustom.foregate.local_rate_limit.",
     make: |_| bail!("no values are made for these cases"),
     complete: |_| Ok(()),
+    idle: r#"{ "rate": "1000000/s" }"#,
 };
 
 /// The shipped gateway with this configuration of the plugin.

@@ -28,6 +28,7 @@ pub(crate) const SAMPLED_LOG: Behaviour = Behaviour {
     counters: "wasmcustom.foregate.sampled_log.",
     make: |_| bail!("no values are made for these cases"),
     complete: |_| Ok(()),
+    idle: r#"{ "percent_sampled": 100 }"#,
 };
 
 /// The shipped gateway with this configuration of the plugin.
@@ -67,7 +68,7 @@ fn insert(config: Config, of: &Behaviour, plugin: &Value, place: usize) -> anyho
 
 /// Every line of Envoy's log that is the filter's to write: what stands behind Envoy's own prefix, as JSON. What is
 /// not JSON is an error.
-fn lines(envoy: &Envoy) -> anyhow::Result<Vec<Value>> {
+pub(crate) fn lines(envoy: &Envoy) -> anyhow::Result<Vec<Value>> {
     let log = envoy.log();
     let texts = log.lines().filter_map(|line| line.split_once("] wasm log ")?.1.split_once(": {"));
     texts
@@ -78,7 +79,10 @@ fn lines(envoy: &Envoy) -> anyhow::Result<Vec<Value>> {
 }
 
 /// Waits until there are as many lines as `enough` wants, and returns all.
-async fn lines_when(envoy: &Envoy, enough: impl Fn(&[Value]) -> bool) -> anyhow::Result<Vec<Value>> {
+pub(crate) async fn lines_when(
+    envoy: &Envoy,
+    enough: impl Fn(&[Value]) -> bool,
+) -> anyhow::Result<Vec<Value>> {
     let waiting = async {
         loop {
             // The last line may be half written.
@@ -97,7 +101,7 @@ async fn lines_when(envoy: &Envoy, enough: impl Fn(&[Value]) -> bool) -> anyhow:
 }
 
 /// The only line whose field `name` has this value.
-async fn line_of(envoy: &Envoy, name: &str, value: &Value) -> anyhow::Result<Value> {
+pub(crate) async fn line_of(envoy: &Envoy, name: &str, value: &Value) -> anyhow::Result<Value> {
     let own = |lines: &[Value]| lines.iter().filter(|line| line[name] == *value).cloned().collect::<Vec<_>>();
     let all = lines_when(envoy, |lines| !own(lines).is_empty()).await?;
     let [line] = own(&all).try_into().map_err(|lines| anyhow::anyhow!("several lines: {lines:?}"))?;

@@ -9,8 +9,8 @@ use foregate_cli::echo::Echo;
 use real_envoy::{Config, Envoy, Options};
 use serde_json::{Map, Value, json};
 
-use super::Behaviour;
 use super::case::CASE_HEADER;
+use super::{Behaviour, Setup};
 
 /// How long anything may take that should take moments.
 pub(crate) const SOON: Duration = Duration::from_secs(10);
@@ -82,6 +82,11 @@ impl Gateway {
         self.envoy.listener()
     }
 
+    /// Where those go that are for this setup, of all that it has.
+    pub(crate) fn addr_in(&self, setup: Setup) -> anyhow::Result<SocketAddr> {
+        self.envoy.listener_named(setup.name())
+    }
+
     /// The filter's counters, without what their names have in common.
     pub(crate) async fn counters(&self) -> anyhow::Result<BTreeMap<String, u64>> {
         let stats = self.envoy.stats_matching(self.behaviour.counters).await?;
@@ -130,8 +135,13 @@ impl Gateway {
 
 /// The fields of the HTTP connection manager.
 pub(crate) fn hcm_mut(bootstrap: &mut Value) -> anyhow::Result<&mut Map<String, Value>> {
-    const PLACE: &str = "/static_resources/listeners/0/filter_chains/0/filters/0/typed_config";
-    let hcm = bootstrap.pointer_mut(PLACE).and_then(Value::as_object_mut);
+    let listener = bootstrap.pointer_mut("/static_resources/listeners/0").context("no listener")?;
+    hcm_of(listener)
+}
+
+/// The fields of the HTTP connection manager of a listener.
+pub(crate) fn hcm_of(listener: &mut Value) -> anyhow::Result<&mut Map<String, Value>> {
+    let hcm = listener.pointer_mut("/filter_chains/0/filters/0/typed_config").and_then(Value::as_object_mut);
     hcm.context("no connection manager where one is expected")
 }
 

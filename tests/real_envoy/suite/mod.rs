@@ -1,8 +1,9 @@
-//! The runner of cases: a case is data, in a YAML file; one Envoy serves the cases of a file.
+//! The runner of cases: a case is data, in a YAML file; one Envoy serves the cases of a file, in every [`Setup`].
 //!
 //! It knows HTTP and Envoy, and nothing of what a filter does: that is in a [`Behaviour`] and in the
 //! case files.
 
+mod calls;
 mod case;
 mod crowd;
 mod expect;
@@ -11,15 +12,18 @@ mod load;
 mod module;
 mod refusals;
 mod runner;
+mod setup;
 mod text;
 
+pub(crate) use calls::{host_calls, traced};
 pub(crate) use case::Cases;
 pub(crate) use crowd::{crowd, statuses};
 pub(crate) use gateway::{Gateway, SOON, as_string_value, hcm_mut, insert_filter, plugin_mut};
 pub(crate) use load::{Load, Next};
 pub(crate) use module::{Capabilities, check_module};
-pub(crate) use refusals::check_refusals;
+pub(crate) use refusals::{check_refusals, check_refused_lists};
 pub(crate) use runner::check_file;
+pub(crate) use setup::{Setup, chain, modules};
 pub(crate) use text::fill;
 
 use serde_json::Value;
@@ -47,7 +51,7 @@ macro_rules! case_files {
 pub(crate) use case_files;
 
 /// What the runner must know of the filter under test.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Behaviour {
     /// The folder of its cases, below `tests/cases`.
     pub(crate) folder: &'static str,
@@ -61,4 +65,6 @@ pub(crate) struct Behaviour {
     pub(crate) make: fn(&Value) -> anyhow::Result<String>,
     /// Completes the plugin's configuration.
     pub(crate) complete: fn(&mut Value) -> anyhow::Result<()>,
+    /// A configuration (JSON) with which it does nothing that a case of another filter would notice.
+    pub(crate) idle: &'static str,
 }

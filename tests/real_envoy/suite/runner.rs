@@ -7,16 +7,16 @@ use anyhow::{Context as _, bail, ensure};
 use real_envoy::client::{self, Request, Response};
 use serde_json::Value;
 
-use super::Behaviour;
 use super::case::{Case, Cases, Http};
 use super::expect::Expectations;
 use super::gateway::{Gateway, as_string_value, hcm_mut};
 use super::text::{fill, fill_deep};
+use super::{Behaviour, Setup};
 
 /// Makes what is declared under `values`.
 type Make = fn(&Value) -> anyhow::Result<String>;
 
-/// Checks every case of a file against one Envoy, one after the other.
+/// Checks every case of a file in every setup against one Envoy, one after the other.
 pub(crate) async fn check_file(behaviour: &Behaviour, name: &str) -> anyhow::Result<()> {
     let cases = Cases::of(behaviour);
     let file = cases.read(name)?;
@@ -26,14 +26,16 @@ pub(crate) async fn check_file(behaviour: &Behaviour, name: &str) -> anyhow::Res
             Some(plugin) => configured(config, behaviour, plugin, file.plugin_as_text)?,
             None => config,
         };
-        config.edit(|value| {
+        let config = config.edit(|value| {
             let hcm = hcm_mut(value)?;
             hcm.extend(file.hcm.iter().map(|(name, value)| (name.clone(), value.clone())));
             Ok(())
-        })
+        })?;
+        Setup::apply_each(config, behaviour)
     });
     let mut run = Run {
         gateway: gateway.await.with_context(|| cases.shown(name))?,
+        setup: Setup::Alone,
         make: behaviour.make,
         values: make_values(behaviour.make, &file.values)?,
         secrets: Vec::new(),
@@ -44,12 +46,16 @@ pub(crate) async fn check_file(behaviour: &Behaviour, name: &str) -> anyhow::Res
         failures: Vec::new(),
     };
     ensure!(!file.cases.is_empty(), "{}: no cases", cases.shown(name));
-    for case in &file.cases {
-        let checked_before = run.checked;
-        for http in &case.http {
-            run.check(case, *http).await.with_context(|| case.name.clone())?;
+    for setup in Setup::ALL {
+        run.setup = setup;
+        for case in &file.cases {
+            let checked_before = run.checked;
+            for http in &case.http {
+                let shown = || format!("{} ({})", case.name, setup.name());
+                run.check(case, *http).await.with_context(shown)?;
+            }
+            ensure!(run.checked > checked_before, "{}: sends no request", case.name);
         }
-        ensure!(run.checked > checked_before, "{}: sends no request", case.name);
     }
     run.check_details().await?;
     run.check_server_errors().await?;
@@ -90,6 +96,8 @@ fn make_values(make: Make, specs: &BTreeMap<String, Value>) -> anyhow::Result<BT
 /// The cases of a file under way.
 struct Run {
     gateway: Gateway,
+    /// The one whose turn it is.
+    setup: Setup,
     make: Make,
     values: BTreeMap<String, String>,
     /// Values of single cases.
@@ -159,7 +167,7 @@ impl Run {
         for (number, request) in requests {
             let before = self.gateway.counters().await?;
             let reached_before = self.gateway.echo.requests();
-            let response = match client::send(self.gateway.addr()?, &request).await {
+            let response = match client::send(self.gateway.addr_in(self.setup)?, &request).await {
                 Ok(response) => response,
                 Err(error) => {
                     self.fail(case, http, &request, None, &[format!("no answer: {error:#}")]);
@@ -175,7 +183,8 @@ impl Run {
             }
             self.server_errors += u64::from(response.status >= 500);
             if let Some(details) = &expected.details {
-                let shown = format!("{} ({http:?} {})", case.name, shown_text(&request.path));
+                let setup = self.setup.name();
+                let shown = format!("{} ({setup}, {http:?} {})", case.name, shown_text(&request.path));
                 self.details.push((number, details.clone(), shown));
             }
             if !differences.is_empty() {
@@ -213,8 +222,13 @@ impl Run {
         response: Option<&Response>,
         differences: &[String],
     ) {
-        let mut text =
-            format!("{}\n  over {http:?}: {} {}\n", case.name, request.method, shown_text(&request.path));
+        let setup = self.setup.name();
+        let mut text = format!(
+            "{}\n  {setup}, over {http:?}: {} {}\n",
+            case.name,
+            request.method,
+            shown_text(&request.path)
+        );
         for (name, value) in &request.headers {
             let _ = writeln!(text, "  > {name}: {}", shown_text(&String::from_utf8_lossy(value)));
         }
