@@ -6,9 +6,9 @@ use anyhow::Context as _;
 use real_envoy::client::{self, Http, Request};
 use serde_json::{Value, json};
 
-use super::{end, insert, line_of, set_routes, start_with};
+use super::{end, in_setup, insert, line_of, set_routes, start_with};
 use crate::local_rate_limit::LOCAL_RATE_LIMIT;
-use crate::suite::{Gateway, SOON, hcm_mut};
+use crate::suite::{Gateway, SOON, Setup, hcm_mut};
 use crate::{jwt, jwt_reject};
 
 /// Every field of a line that has neither dropped nor cut anything, with what its value may be.
@@ -86,7 +86,7 @@ fn envoys_own() -> Value {
 }
 
 /// A gateway in which much can go wrong, and which logs all; `further` are clusters beside the upstream.
-pub(super) async fn start(further: &[(&str, SocketAddr)]) -> anyhow::Result<Gateway> {
+pub(super) async fn start(setup: Option<Setup>, further: &[(&str, SocketAddr)]) -> anyhow::Result<Gateway> {
     let plugin = json!({ "percent_sampled": 100, "additional_fields": { "number": "%REQ(x-number)%" } });
     let guard = json!({
         "providers": { "main": { "issuer": "https://issuer.example", "audiences": ["api"], "local_jwks": { "test_keys": ["p256"] }, "claim_to_properties": ["sub"] } },
@@ -101,7 +101,7 @@ pub(super) async fn start(further: &[(&str, SocketAddr)]) -> anyhow::Result<Gate
     });
     start_with(&plugin, &Gateway::options(), |config| {
         let config = jwt_reject::insert(config, &guard, 1)?;
-        insert(config, &LOCAL_RATE_LIMIT, &limit, 2)?.edit(|bootstrap| {
+        let config = insert(config, &LOCAL_RATE_LIMIT, &limit, 2)?.edit(|bootstrap| {
             let clusters = &mut bootstrap["static_resources"]["clusters"];
             for (name, address) in further {
                 let mut cluster = clusters[0].clone();
@@ -126,7 +126,8 @@ pub(super) async fn start(further: &[(&str, SocketAddr)]) -> anyhow::Result<Gate
             hcm.insert("upgrade_configs".to_owned(), json!([{ "upgrade_type": "websocket" }]));
             hcm["access_log"].as_array_mut().context("access_log")?.push(envoys_own());
             Ok(())
-        })
+        })?;
+        in_setup(setup, config)
     })
     .await
 }
@@ -180,9 +181,12 @@ fn with(base: Value, further: Value) -> Value {
 
 const GRPC: (&str, &str) = ("content-type", "application/grpc");
 
-#[tokio::test(flavor = "multi_thread")]
-async fn every_field_of_every_answer_is_what_envoy_says() -> anyhow::Result<()> {
-    let gateway = start(&[]).await?;
+in_lists! {
+    every_field_of_every_answer_is_what_envoy_says: in_a_list OnlyInList, among_others AmongOthers;
+}
+
+async fn every_field_of_every_answer_is_what_envoy_says(setup: Option<Setup>) -> anyhow::Result<()> {
+    let gateway = start(setup, &[]).await?;
     let upstream = gateway.echo.addr().to_string();
     let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
     let large = vec![b'x'; 5_000_000];
@@ -329,7 +333,7 @@ async fn every_field_of_every_answer_is_what_envoy_says() -> anyhow::Result<()> 
 /// In the order of the documentation, `time` first, so that lines can be read and sorted as text.
 #[tokio::test(flavor = "multi_thread")]
 async fn time_is_first() -> anyhow::Result<()> {
-    let gateway = start(&[]).await?;
+    let gateway = start(None, &[]).await?;
     client::send(gateway.addr()?, &Request::get("/up").header("x-number", "1")).await?;
     line_of(&gateway.envoy, "number", &json!("1")).await?;
     let log = gateway.envoy.log();

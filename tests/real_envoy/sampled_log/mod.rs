@@ -1,5 +1,22 @@
 //! sampled_log against the real Envoy.
 
+/// For each of these checks a test with the filter in its own module, and some with it in a list of filters.
+macro_rules! in_lists {
+    ($($check:ident: $($place:ident $setup:ident),+;)+) => {
+        $(mod $check {
+            #[tokio::test(flavor = "multi_thread")]
+            async fn alone() -> anyhow::Result<()> {
+                super::$check(None).await
+            }
+
+            $(#[tokio::test(flavor = "multi_thread")]
+            async fn $place() -> anyhow::Result<()> {
+                super::$check(Some($crate::suite::Setup::$setup)).await
+            })+
+        })+
+    };
+}
+
 mod access_log_sink;
 mod access_logger;
 mod configurations;
@@ -18,7 +35,7 @@ use anyhow::{Context as _, bail};
 use real_envoy::{Config, Envoy, Options};
 use serde_json::Value;
 
-use crate::suite::{Behaviour, Gateway, SOON, hcm_mut, insert_filter};
+use crate::suite::{Behaviour, Gateway, SOON, Setup, hcm_mut, insert_filter};
 
 /// What the runner must know of the filter.
 pub(crate) const SAMPLED_LOG: Behaviour = Behaviour {
@@ -34,6 +51,18 @@ pub(crate) const SAMPLED_LOG: Behaviour = Behaviour {
 /// The shipped gateway with this configuration of the plugin.
 async fn start(plugin: &Value) -> anyhow::Result<Gateway> {
     start_with(plugin, &Gateway::options(), Ok).await
+}
+
+/// The same with the filter in a list, if that is given.
+async fn start_in(setup: Option<Setup>, plugin: &Value) -> anyhow::Result<Gateway> {
+    start_with(plugin, &Gateway::options(), |config| in_setup(setup, config)).await
+}
+
+fn in_setup(setup: Option<Setup>, config: Config) -> anyhow::Result<Config> {
+    match setup {
+        Some(setup) => setup.apply(config, &SAMPLED_LOG),
+        None => Ok(config),
+    }
 }
 
 /// The same with other options, and whatever else is to change.

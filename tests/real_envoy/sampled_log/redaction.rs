@@ -5,8 +5,14 @@ use real_envoy::client::{self, Request};
 use serde_json::{Value, json};
 use sha2::Sha256;
 
-use super::{end, line_of, start};
-use crate::suite::Gateway;
+use super::{end, line_of, start_in};
+use crate::suite::{Gateway, Setup};
+
+in_lists! {
+    secrets_are_masked_unless_otherwise_told: among_others AmongOthers;
+    secrets_are_dropped_where_that_is_asked_for: among_others AmongOthers;
+    secrets_are_hashed_with_a_key: among_others AmongOthers;
+}
 
 /// Headers whose values are redacted unless that is asked for, and one that a configuration adds.
 const HEADERS: &[&str] = &["authorization", "cookie", "proxy-authorization", "x-api-key", "x-secret"];
@@ -51,10 +57,9 @@ fn told(line: &Value) -> Vec<&Value> {
     headers.chain([&line["upper"], &line["alternative"]]).collect()
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn secrets_are_masked_unless_otherwise_told() -> anyhow::Result<()> {
+async fn secrets_are_masked_unless_otherwise_told(setup: Option<Setup>) -> anyhow::Result<()> {
     for further in [json!({}), json!({ "redact": "mask" })] {
-        let gateway = start(&plugin(&further)).await?;
+        let gateway = start_in(setup, &plugin(&further)).await?;
         let line = ask(&gateway, "1", SECRET).await?;
         assert!(told(&line).iter().all(|value| **value == "***"), "{line}");
         assert_eq!(
@@ -73,9 +78,8 @@ async fn secrets_are_masked_unless_otherwise_told() -> anyhow::Result<()> {
     Ok(())
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn secrets_are_dropped_where_that_is_asked_for() -> anyhow::Result<()> {
-    let gateway = start(&plugin(&json!({ "redact": "drop" }))).await?;
+async fn secrets_are_dropped_where_that_is_asked_for(setup: Option<Setup>) -> anyhow::Result<()> {
+    let gateway = start_in(setup, &plugin(&json!({ "redact": "drop" }))).await?;
     let line = ask(&gateway, "1", SECRET).await?;
     assert!(told(&line).iter().all(|value| value.is_null()), "{line}");
     gateway.check_health([SECRET].into_iter()).await?;
@@ -83,10 +87,9 @@ async fn secrets_are_dropped_where_that_is_asked_for() -> anyhow::Result<()> {
 }
 
 /// The same secret has the same hash with the same key, so that lines can be told to be of one client.
-#[tokio::test(flavor = "multi_thread")]
-async fn secrets_are_hashed_with_a_key() -> anyhow::Result<()> {
+async fn secrets_are_hashed_with_a_key(setup: Option<Setup>) -> anyhow::Result<()> {
     for key in ["one key of two", "the other of two"] {
-        let gateway = start(&plugin(&json!({ "redact": "hash", "hash_key": key }))).await?;
+        let gateway = start_in(setup, &plugin(&json!({ "redact": "hash", "hash_key": key }))).await?;
         for (number, secret) in [("1", SECRET), ("2", SECRET), ("3", "another-secret-0123456789")] {
             let mut mac = Hmac::<Sha256>::new_from_slice(key.as_bytes())?;
             mac.update(secret.as_bytes());

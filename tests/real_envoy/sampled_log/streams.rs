@@ -12,17 +12,22 @@ use tokio::net::{TcpListener, TcpStream};
 
 use super::end;
 use super::fields::{check, start};
-use crate::suite::SOON;
+use crate::suite::{SOON, Setup};
+
+in_lists! {
+    an_upstream_that_is_gone_is_told_of: in_a_list OnlyInList, among_others AmongOthers;
+    a_client_that_leaves_is_told_of: in_a_list OnlyInList, among_others AmongOthers;
+    an_upgraded_connection_is_told_of_at_its_end: in_a_list OnlyInList, among_others AmongOthers;
+}
 
 /// Where nobody listens.
 async fn nobody() -> anyhow::Result<SocketAddr> {
     Ok(TcpListener::bind("127.0.0.1:0").await?.local_addr()?)
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn an_upstream_that_is_gone_is_told_of() -> anyhow::Result<()> {
+async fn an_upstream_that_is_gone_is_told_of(setup: Option<Setup>) -> anyhow::Result<()> {
     let dead = nobody().await?;
-    let gateway = start(&[("dead", dead)]).await?;
+    let gateway = start(setup, &[("dead", dead)]).await?;
     let answer = client::send(gateway.addr()?, &Request::get("/dead").header("x-number", "1")).await?;
     assert_eq!(answer.status, 503);
     let line = check(
@@ -39,9 +44,8 @@ async fn an_upstream_that_is_gone_is_told_of() -> anyhow::Result<()> {
     end(gateway).await
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_client_that_leaves_is_told_of() -> anyhow::Result<()> {
-    let gateway = start(&[]).await?;
+async fn a_client_that_leaves_is_told_of(setup: Option<Setup>) -> anyhow::Result<()> {
+    let gateway = start(setup, &[]).await?;
     // What a property of Envoy's tells is the content-length, where there is one, and not what came.
     let rows = [
         (
@@ -100,10 +104,9 @@ async fn switching_protocols() -> anyhow::Result<SocketAddr> {
     Ok(address)
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn an_upgraded_connection_is_told_of_at_its_end() -> anyhow::Result<()> {
+async fn an_upgraded_connection_is_told_of_at_its_end(setup: Option<Setup>) -> anyhow::Result<()> {
     let switches = switching_protocols().await?;
-    let gateway = start(&[("switches", switches)]).await?;
+    let gateway = start(setup, &[("switches", switches)]).await?;
     let mut stream = TcpStream::connect(gateway.addr()?).await?;
     stream
         .write_all(b"GET /switches HTTP/1.1\r\nhost: a\r\nx-number: 1\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n")

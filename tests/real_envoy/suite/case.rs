@@ -11,7 +11,8 @@
 //!   request: { path: /orders, headers: ["authorization: Bearer ${good}"] }
 //!   expect: { answer: verified, upstream: { headers: { authorization: null } } }
 //! ```
-//! Each case runs over HTTP/1.1 and over HTTP/2, unless it says `http: [h1]`. `path` may be a list:
+//! Each case runs over HTTP/1.1 and over HTTP/2, unless it says `http: [h1]`, and it runs in every
+//! [`Setup`](super::Setup), with the same expectations. `path` may be a list:
 //! the case then runs for each. `answers.yaml` beside the case files names common expectations,
 //! which `answer` refers to and the other members of `expect` refine.
 //!

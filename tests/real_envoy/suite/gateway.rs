@@ -9,8 +9,8 @@ use foregate_cli::echo::Echo;
 use real_envoy::{Config, Envoy, Options};
 use serde_json::{Map, Value, json};
 
+use super::Behaviour;
 use super::case::CASE_HEADER;
-use super::{Behaviour, Setup};
 
 /// How long anything may take that should take moments.
 pub(crate) const SOON: Duration = Duration::from_secs(10);
@@ -82,11 +82,6 @@ impl Gateway {
         self.envoy.listener()
     }
 
-    /// Where those go that are for this setup, of all that it has.
-    pub(crate) fn addr_in(&self, setup: Setup) -> anyhow::Result<SocketAddr> {
-        self.envoy.listener_named(setup.name())
-    }
-
     /// The filter's counters, without what their names have in common.
     pub(crate) async fn counters(&self) -> anyhow::Result<BTreeMap<String, u64>> {
         let stats = self.envoy.stats_matching(self.behaviour.counters).await?;
@@ -99,6 +94,19 @@ impl Gateway {
         let line = self.envoy.wait_for_stdout(&format!("\"case\":\"{number}\""), SOON).await?;
         let line: Value = serde_json::from_str(&line).with_context(|| format!("not JSON: {line}"))?;
         Ok(line["details"].as_str().unwrap_or_default().to_owned())
+    }
+
+    /// The response-code details of every request with a number that the access log has by now.
+    pub(crate) fn all_details(&self) -> BTreeMap<u64, String> {
+        let stdout = self.envoy.stdout();
+        let lines = stdout.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let numbered = lines.filter_map(|line| {
+            Some((
+                line["case"].as_str()?.parse().ok()?,
+                line["details"].as_str().unwrap_or_default().to_owned(),
+            ))
+        });
+        numbered.collect()
     }
 
     /// Envoy's resident memory, in kilobytes.

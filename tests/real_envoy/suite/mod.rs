@@ -1,4 +1,4 @@
-//! The runner of cases: a case is data, in a YAML file; one Envoy serves the cases of a file, in every [`Setup`].
+//! The runner of cases: a case is data, in a YAML file; one Envoy serves the cases of a file, and one those of all files in every other [`Setup`].
 //!
 //! It knows HTTP and Envoy, and nothing of what a filter does: that is in a [`Behaviour`] and in the
 //! case files.
@@ -22,13 +22,14 @@ pub(crate) use gateway::{Gateway, SOON, as_string_value, hcm_mut, insert_filter,
 pub(crate) use load::{Load, Next};
 pub(crate) use module::{Capabilities, check_module};
 pub(crate) use refusals::{check_refusals, check_refused_lists};
-pub(crate) use runner::check_file;
+pub(crate) use runner::{check_elsewhere, check_file};
 pub(crate) use setup::{Setup, chain, modules};
 pub(crate) use text::fill;
 
 use serde_json::Value;
 
-/// A test for each case file of a behaviour, and one that none is forgotten; `FILES` names them.
+/// A test for each case file of a behaviour, one for all of them in other setups, and one that none is forgotten; `FILES`
+/// names them.
 macro_rules! case_files {
     ($behaviour:expr; $($test:ident $file:literal;)*) => {
         const FILES: &[&str] = &[$($file,)*];
@@ -36,6 +37,13 @@ macro_rules! case_files {
         #[test]
         fn every_case_file_has_a_test() {
             assert_eq!($crate::suite::Cases::of(&$behaviour).names().unwrap(), FILES);
+        }
+
+        #[tokio::test(flavor = "multi_thread")]
+        async fn every_case_holds_in_a_list_and_among_four_modules() {
+            if let Err(error) = $crate::suite::check_elsewhere(&$behaviour, FILES).await {
+                panic!("{error:#}");
+            }
         }
 
         $(

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::net::SocketAddr;
 
 use anyhow::{Context as _, bail, ensure};
 use real_envoy::client::{self, Request, Response};
-use serde_json::Value;
+use real_envoy::{Config, Options, Update};
+use serde_json::{Value, json};
 
-use super::case::{Case, Cases, Http};
+use super::case::{Case, CaseFile, Cases, Http};
 use super::expect::Expectations;
 use super::gateway::{Gateway, as_string_value, hcm_mut};
 use super::text::{fill, fill_deep};
@@ -16,73 +18,76 @@ use super::{Behaviour, Setup};
 /// Makes what is declared under `values`.
 type Make = fn(&Value) -> anyhow::Result<String>;
 
-/// Checks every case of a file in every setup against one Envoy, one after the other.
+/// Checks every case of a file against one Envoy, one after the other, with the filter in its own module.
 pub(crate) async fn check_file(behaviour: &Behaviour, name: &str) -> anyhow::Result<()> {
     let cases = Cases::of(behaviour);
     let file = cases.read(name)?;
-    let answers = cases.answers()?;
-    let gateway = Gateway::start(behaviour, |config| {
-        let config = match &file.plugin {
-            Some(plugin) => configured(config, behaviour, plugin, file.plugin_as_text)?,
-            None => config,
-        };
-        let config = config.edit(|value| {
-            let hcm = hcm_mut(value)?;
-            hcm.extend(file.hcm.iter().map(|(name, value)| (name.clone(), value.clone())));
-            Ok(())
-        })?;
-        Setup::apply_each(config, behaviour)
-    });
-    let mut run = Run {
-        gateway: gateway.await.with_context(|| cases.shown(name))?,
-        setup: Setup::Alone,
-        make: behaviour.make,
-        values: make_values(behaviour.make, &file.values)?,
-        secrets: Vec::new(),
-        answers,
-        checked: 0,
-        server_errors: 0,
-        details: Vec::new(),
-        failures: Vec::new(),
-    };
-    ensure!(!file.cases.is_empty(), "{}: no cases", cases.shown(name));
-    for setup in Setup::ALL {
-        run.setup = setup;
-        for case in &file.cases {
-            let checked_before = run.checked;
-            for http in &case.http {
-                let shown = || format!("{} ({})", case.name, setup.name());
-                run.check(case, *http).await.with_context(shown)?;
-            }
-            ensure!(run.checked > checked_before, "{}: sends no request", case.name);
-        }
-    }
-    run.check_details().await?;
-    run.check_server_errors().await?;
-    let secrets = run.values.values().chain(&run.secrets).map(String::as_str);
-    let health = run.gateway.check_health(secrets).await;
-    run.failures.extend(health.err().map(|error| format!("{error:#}\n")));
-    if !run.failures.is_empty() {
-        let (failures, checked) = (run.failures.len(), run.checked);
-        bail!(
-            "{}: {failures} failures in {checked} requests\n\n{}",
-            cases.shown(name),
-            run.failures.join("\n")
-        );
-    }
-    run.gateway.envoy.stop().await
+    let gateway = Gateway::start(behaviour, |config| configured(config, behaviour, &file));
+    let gateway = gateway.await.with_context(|| cases.shown(name))?;
+    let mut run = Run::new(behaviour, gateway, &cases)?;
+    let addr = run.gateway.addr()?;
+    run.check_file(&file, &cases.shown(name), addr).await?;
+    run.finish().await
 }
 
-fn configured(
-    config: real_envoy::Config,
-    behaviour: &Behaviour,
-    plugin: &Value,
-    as_text: bool,
-) -> anyhow::Result<real_envoy::Config> {
-    let mut plugin = plugin.clone();
-    (behaviour.complete)(&mut plugin)?;
-    let config = if as_text { as_string_value(config, behaviour.plugin)? } else { config };
-    config.plugin_configuration(behaviour.plugin, &plugin)
+/// Checks every case of these files with the filter in every other setup. One Envoy goes over from file to file: the modules
+/// that a setup takes are large, and compiling them costs much more than the requests of a file. Cases take turns in which
+/// protocol they come over, of those that they are for: a module is told nothing of it that its place could change.
+pub(crate) async fn check_elsewhere(behaviour: &Behaviour, names: &[&str]) -> anyhow::Result<()> {
+    let cases = Cases::of(behaviour);
+    let mut shipped = None;
+    let options = Gateway::options();
+    let extra_args = [options.extra_args, &["--drain-time-s", "1"]].concat();
+    let options = Options { extra_args: &extra_args, ..options };
+    let gateway = Gateway::start_with(behaviour, &options, |config| {
+        shipped = Some(config.clone());
+        let config = config.edit(|bootstrap| {
+            // Counters are asked for at every request, which takes Envoy longer than the request where there are many.
+            let prefixes = ["wasmcustom.", "wasm.", "http.ingress.downstream_rq_5xx", "listener_manager."];
+            let patterns = prefixes.map(|prefix| json!({ "prefix": prefix }));
+            bootstrap["stats_config"]["stats_matcher"] =
+                json!({ "inclusion_list": { "patterns": patterns } });
+            Ok(())
+        })?;
+        Setup::apply_each_other(config, behaviour, "")?.with_file_lds()
+    });
+    let mut run = Run::new(behaviour, gateway.await?, &cases)?;
+    let shipped = shipped.context("it was started")?;
+    for name in names {
+        let file = cases.read(name)?;
+        let shown = cases.shown(name);
+        let config = configured(shipped.clone(), behaviour, &file)?;
+        let config = Setup::apply_each_other(config, behaviour, name)?;
+        match run.gateway.envoy.update_listeners(&config).await? {
+            Update::Accepted => {}
+            Update::Rejected(why) => bail!("{shown}: {why}"),
+        }
+        for (place, setup) in Setup::OTHERS.into_iter().enumerate() {
+            run.turn = Some(place);
+            let addr = run.gateway.envoy.listener_named(&setup.listener(name))?;
+            run.check_file(&file, &format!("{shown}, {}", setup.name()), addr).await?;
+        }
+    }
+    run.finish().await
+}
+
+/// The shipped configuration as a file has it.
+fn configured(config: Config, behaviour: &Behaviour, file: &CaseFile) -> anyhow::Result<Config> {
+    let config = match &file.plugin {
+        Some(plugin) => {
+            let mut plugin = plugin.clone();
+            (behaviour.complete)(&mut plugin)?;
+            let config =
+                if file.plugin_as_text { as_string_value(config, behaviour.plugin)? } else { config };
+            config.plugin_configuration(behaviour.plugin, &plugin)?
+        }
+        None => config,
+    };
+    config.edit(|value| {
+        let hcm = hcm_mut(value)?;
+        hcm.extend(file.hcm.iter().map(|(name, value)| (name.clone(), value.clone())));
+        Ok(())
+    })
 }
 
 fn make_values(make: Make, specs: &BTreeMap<String, Value>) -> anyhow::Result<BTreeMap<String, String>> {
@@ -93,24 +98,82 @@ fn make_values(make: Make, specs: &BTreeMap<String, Value>) -> anyhow::Result<BT
     made.collect()
 }
 
-/// The cases of a file under way.
+/// Cases under way.
 struct Run {
     gateway: Gateway,
-    /// The one whose turn it is.
-    setup: Setup,
     make: Make,
-    values: BTreeMap<String, String>,
-    /// Values of single cases.
-    secrets: Vec<String>,
     answers: BTreeMap<String, Expectations>,
+    /// The file whose turn it is, and the setup.
+    place: String,
+    /// Where its requests go.
+    addr: SocketAddr,
+    /// Whose turn it is of the protocols, where a case comes over one alone.
+    turn: Option<usize>,
+    /// What is declared for all of the file.
+    values: BTreeMap<String, String>,
+    /// All values so far.
+    secrets: Vec<String>,
     checked: u64,
     server_errors: u64,
+    /// The counters after the request before, while nothing else was sent.
+    counters: Option<BTreeMap<String, u64>>,
     /// Details that the access log must show, looked at last: it is written with a delay.
     details: Vec<(u64, String, String)>,
     failures: Vec<String>,
 }
 
 impl Run {
+    fn new(behaviour: &Behaviour, gateway: Gateway, cases: &Cases) -> anyhow::Result<Self> {
+        Ok(Self {
+            addr: gateway.envoy.admin_addr(),
+            gateway,
+            make: behaviour.make,
+            answers: cases.answers()?,
+            place: String::new(),
+            turn: None,
+            values: BTreeMap::new(),
+            secrets: Vec::new(),
+            checked: 0,
+            server_errors: 0,
+            counters: None,
+            details: Vec::new(),
+            failures: Vec::new(),
+        })
+    }
+
+    /// Checks the cases of a file, whose configuration serves at this address.
+    async fn check_file(&mut self, file: &CaseFile, place: &str, addr: SocketAddr) -> anyhow::Result<()> {
+        place.clone_into(&mut self.place);
+        self.addr = addr;
+        self.counters = None;
+        self.values = make_values(self.make, &file.values)?;
+        self.secrets.extend(self.values.values().cloned());
+        ensure!(!file.cases.is_empty(), "{place}: no cases");
+        for (number, case) in file.cases.iter().enumerate() {
+            let checked_before = self.checked;
+            let one = self.turn.and_then(|turn| (number + turn).checked_rem(case.http.len()));
+            let protocols = one.map_or(case.http.as_slice(), |one| &case.http[one..=one]);
+            for http in protocols {
+                self.check(case, *http).await.with_context(|| format!("{place}: {}", case.name))?;
+            }
+            ensure!(self.checked > checked_before, "{place}: {}: sends no request", case.name);
+        }
+        Ok(())
+    }
+
+    /// Checks what shows at the end, and tells of all that was wrong.
+    async fn finish(mut self) -> anyhow::Result<()> {
+        self.check_details().await?;
+        self.check_server_errors().await?;
+        let health = self.gateway.check_health(self.secrets.iter().map(String::as_str)).await;
+        self.failures.extend(health.err().map(|error| format!("{error:#}\n")));
+        if !self.failures.is_empty() {
+            let (failures, checked) = (self.failures.len(), self.checked);
+            bail!("{failures} failures in {checked} requests\n\n{}", self.failures.join("\n"));
+        }
+        self.gateway.envoy.stop().await
+    }
+
     async fn check(&mut self, case: &Case, http: Http) -> anyhow::Result<()> {
         for mut combination in case.combinations() {
             for text in combination.values_mut() {
@@ -165,9 +228,12 @@ impl Run {
         };
         let requests = case.request.requests(http, number, |text| fill(text, values))?;
         for (number, request) in requests {
-            let before = self.gateway.counters().await?;
+            let before = match self.counters.take() {
+                Some(counters) => counters,
+                None => self.gateway.counters().await?,
+            };
             let reached_before = self.gateway.echo.requests();
-            let response = match client::send(self.gateway.addr_in(self.setup)?, &request).await {
+            let response = match client::send(self.addr, &request).await {
                 Ok(response) => response,
                 Err(error) => {
                     self.fail(case, http, &request, None, &[format!("no answer: {error:#}")]);
@@ -178,13 +244,13 @@ impl Run {
             let reached = self.gateway.echo.requests() > reached_before;
             let mut differences = expected.differences(&response, reached);
             differences.extend(expected.counter_differences(&before, &after));
+            self.counters = Some(after);
             if expected.status.is_none_or(|status| status < 500) && response.status >= 500 {
                 differences.push(format!("status: expected none of 5xx, got {}", response.status));
             }
             self.server_errors += u64::from(response.status >= 500);
             if let Some(details) = &expected.details {
-                let setup = self.setup.name();
-                let shown = format!("{} ({setup}, {http:?} {})", case.name, shown_text(&request.path));
+                let shown = format!("{}: {} ({http:?} {})", self.place, case.name, shown_text(&request.path));
                 self.details.push((number, details.clone(), shown));
             }
             if !differences.is_empty() {
@@ -195,8 +261,16 @@ impl Run {
     }
 
     async fn check_details(&mut self) -> anyhow::Result<()> {
+        // The log is in the order in which requests ended, which is that of the cases.
+        if let Some((last, _, shown)) = self.details.last() {
+            self.gateway.details(*last).await.with_context(|| shown.clone())?;
+        }
+        let written = self.gateway.all_details();
         for (number, expected, shown) in std::mem::take(&mut self.details) {
-            let actual = self.gateway.details(number).await.with_context(|| shown.clone())?;
+            let actual = match written.get(&number) {
+                Some(details) => details.clone(),
+                None => self.gateway.details(number).await.with_context(|| shown.clone())?,
+            };
             if actual != expected {
                 self.failures.push(format!("{shown}\n  details: expected {expected:?}, got {actual:?}\n"));
             }
@@ -222,9 +296,9 @@ impl Run {
         response: Option<&Response>,
         differences: &[String],
     ) {
-        let setup = self.setup.name();
         let mut text = format!(
-            "{}\n  {setup}, over {http:?}: {} {}\n",
+            "{}: {}\n  over {http:?}: {} {}\n",
+            self.place,
             case.name,
             request.method,
             shown_text(&request.path)

@@ -15,8 +15,6 @@ const CHAIN: &str = "foregate";
 /// Where a filter under test runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Setup {
-    /// In its own module.
-    Alone,
     /// In the module of all filters, as the only one of the list.
     OnlyInList,
     /// In the module of all filters, with the others around it in the list.
@@ -26,41 +24,49 @@ pub(crate) enum Setup {
 }
 
 impl Setup {
-    /// All of them.
-    pub(crate) const ALL: [Self; 4] = [Self::Alone, Self::OnlyInList, Self::AmongOthers, Self::FourModules];
+    /// All but that in which a filter has its own module, alone, as its configuration ships.
+    pub(crate) const OTHERS: [Self; 3] = [Self::OnlyInList, Self::AmongOthers, Self::FourModules];
 
-    /// Its name, which is also that of its listener.
+    /// Its name.
     pub(crate) const fn name(self) -> &'static str {
         match self {
-            Self::Alone => "alone",
             Self::OnlyInList => "only-in-list",
             Self::AmongOthers => "among-others",
             Self::FourModules => "four-modules",
         }
     }
 
-    /// Has the only listener serve so.
-    pub(crate) fn apply(self, config: Config, behaviour: &Behaviour) -> anyhow::Result<Config> {
-        config.edit(|bootstrap| self.apply_to(only_listener(bootstrap)?, behaviour))
+    /// The name of its listener, where one serves this file in each.
+    pub(crate) fn listener(self, file: &str) -> String {
+        format!("{}.{file}", self.name())
     }
 
-    /// Makes a listener for each setup of the only one.
-    pub(crate) fn apply_each(config: Config, behaviour: &Behaviour) -> anyhow::Result<Config> {
+    /// Has the only listener serve so.
+    pub(crate) fn apply(self, config: Config, behaviour: &Behaviour) -> anyhow::Result<Config> {
+        config.edit(|bootstrap| self.apply_to(only_listener(bootstrap)?, behaviour, ""))
+    }
+
+    /// Makes a listener for each of [`Self::OTHERS`] of the only one. They share nothing with those for another file.
+    pub(crate) fn apply_each_other(
+        config: Config,
+        behaviour: &Behaviour,
+        file: &str,
+    ) -> anyhow::Result<Config> {
         config.edit(|bootstrap| {
             let shipped = only_listener(bootstrap)?.clone();
             let listener = |setup: &Self| {
                 let mut listener = shipped.clone();
-                setup.apply_to(&mut listener, behaviour)?;
-                listener["name"] = setup.name().into();
+                setup.apply_to(&mut listener, behaviour, file)?;
+                listener["name"] = setup.listener(file).into();
                 anyhow::Ok(listener)
             };
-            let listeners: anyhow::Result<Vec<_>> = Self::ALL.iter().map(listener).collect();
+            let listeners: anyhow::Result<Vec<_>> = Self::OTHERS.iter().map(listener).collect();
             bootstrap["static_resources"]["listeners"] = listeners?.into();
             Ok(())
         })
     }
 
-    fn apply_to(self, listener: &mut Value, behaviour: &Behaviour) -> anyhow::Result<()> {
+    fn apply_to(self, listener: &mut Value, behaviour: &Behaviour, file: &str) -> anyhow::Result<()> {
         let plugin = behaviour.plugin;
         let own = FILTERS.iter().position(|filter| filter.plugin == plugin);
         let (before, after) = FILTERS.split_at(own.context("the filter is none of the suite")?);
@@ -69,9 +75,8 @@ impl Setup {
             filters.iter().map(|filter| Ok(json!({ filter.plugin: idle(filter)? }))).collect()
         };
         // What is kept beyond a request is shared by plugins of the same VM id.
-        let vm_id = |plugin: &str| format!("foregate.{}.{plugin}", self.name());
+        let vm_id = |plugin: &str| format!("foregate.{}.{file}.{plugin}", self.name());
         match self {
-            Self::Alone => Ok(()),
             Self::OnlyInList => {
                 make_chain(listener, plugin, &vm_id(CHAIN), |own| wrap(own, plugin, &[], &[]))
             }
