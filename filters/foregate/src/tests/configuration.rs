@@ -118,7 +118,7 @@ fn a_list_has_at_most_512_counters() {
     assert_eq!(
         problems(&more),
         [
-            "filters: its filters have 514 counters between them; the most is 512: let filters of the same kind have \
+            "filters: its filters have 514 counters between them; the most is 512: list fewer filters, or give them \
           fewer limits"
         ]
     );
