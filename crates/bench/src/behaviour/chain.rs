@@ -38,6 +38,8 @@ const REFUSED: &[Budget] = &[budget(FOUR_MODULES, 0.5)];
 
 const API: &str = "/orders/17";
 const OPEN: &str = "/health";
+/// Tokens that a worker takes at a time, where it borrows some.
+const LEASE: u32 = 100;
 /// Different tokens and clients, fewer than anybody remembers.
 const MANY: usize = 1000;
 
@@ -140,12 +142,26 @@ fn rivals(jwks: &str, modules: &[Module]) -> anyhow::Result<Vec<Rival>> {
             fill_buckets(hcm, 1)
         })?;
         rivals.push(fused.with_module(&module.file)?);
-        let logger = Rival::new(&format!("{}, access logger", module.name), FUSED, |hcm| {
-            set_keys(hcm, jwks, false)?;
-            fill_buckets(hcm, 1)?;
-            log_by_access_logger(hcm)
-        })?;
-        rivals.push(logger.with_module(&module.file)?);
+        for (name, lease) in
+            [(module.name.clone(), false), (format!("{}{{lease:{LEASE}}}", module.name), true)]
+        {
+            let logger = Rival::new(&format!("{name}, access logger"), FUSED, |hcm| {
+                set_keys(hcm, jwks, false)?;
+                fill_buckets(hcm, 1)?;
+                if lease {
+                    let found = in_filters(hcm, |members| match members.get_mut("local_rate_limit") {
+                        Some(Value::Object(limiter)) => {
+                            limiter.insert("lease".to_owned(), LEASE.into());
+                            1
+                        }
+                        _ => 0,
+                    });
+                    ensure!(found == 1, "{found} limiters");
+                }
+                log_by_access_logger(hcm)
+            })?;
+            rivals.push(logger.with_module(&module.file)?);
+        }
     }
     let counters = ["wasmcustom.foregate.", "http.ingress.jwt_authn."];
     Ok(rivals.into_iter().map(|rival| rival.counted_by(&counters)).collect())
@@ -264,6 +280,7 @@ mod tests {
             FOUR_MODULES,
             "foregate",
             "foregate, access logger",
+            "foregate{lease:100}, access logger",
         ];
         assert_eq!(names, expected);
     }
