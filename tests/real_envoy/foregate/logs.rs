@@ -20,7 +20,7 @@ async fn envoys_access_logs_get_the_lines_of_each() -> anyhow::Result<()> {
         { "sampled_log": sink("third") },
     ]);
     let line = |instance: &str| format!("%FILTER_STATE(wasm.foregate.sampled_log.line{instance}:PLAIN)%");
-    let fields = json!({ "first": line(""), "named": line(".named"), "third": line(".3") });
+    let fields = json!({ "first": line(""), "named": line(".named"), "third": line(".2") });
     let gateway = start_with(&list, |config| {
         told_by_envoy(config, &fields)?.edit(|bootstrap| {
             let hosts =
