@@ -167,13 +167,31 @@ async fn calls(config: &Config) -> anyhow::Result<BTreeSet<String>> {
     tokio::time::sleep(Duration::from_millis(1500)).await;
     let log = envoy.log();
     envoy.stop().await?;
+    Ok(called(&log))
+}
+
+/// What the module calls where its configuration cannot be used: then it says why.
+async fn calls_of_refusal(config: Config, plugin: &str) -> anyhow::Result<BTreeSet<String>> {
+    let config = config.edit(|bootstrap| {
+        let configuration =
+            plugin_mut(bootstrap, plugin)?.get_mut("configuration").context("configuration")?;
+        configuration["value"] = json!({ "mistake": true });
+        Ok(())
+    })?;
+    let log = Envoy::expect_refusal(&config, &options("wasm:trace")).await?;
+    ensure!(log.contains("unknown field `mistake`"), "it does not say why: {log}");
+    Ok(called(&log))
+}
+
+/// The calls of the host in a trace, by name.
+fn called(log: &str) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for line in log.lines() {
         let Some((_, call)) = line.split_once("[vm->host] ") else { continue };
         let name = call.split('(').next().and_then(|name| name.split('.').nth(1));
         names.extend(name.map(str::to_owned));
     }
-    Ok(names)
+    names
 }
 
 /// The list against what is called and what is needed; says what is wrong with it.
@@ -182,7 +200,9 @@ async fn check_list(file: &str, plugin: &str) -> anyhow::Result<()> {
     let config = config(file, &echo)?;
     let allowed = allowed(&config, plugin)?;
     let mut used = needed(&config, plugin)?;
-    used.extend(calls(&alone(config, plugin)?).await?);
+    let alone = alone(config, plugin)?;
+    used.extend(calls(&alone).await?);
+    used.extend(calls_of_refusal(alone, plugin).await?);
     let missing: Vec<_> = used.difference(&allowed).collect();
     let idle: Vec<_> = allowed.difference(&used).collect();
     ensure!(
