@@ -1,9 +1,8 @@
 //! Which share of requests is logged, and which requests those are.
 
 use filter_api::Head;
-use filter_api::config::{Node, Object};
+use filter_api::config::{FractionalPercent, Node};
 use filter_api::template::trace_id;
-use serde_json::Value;
 
 const MILLION: u32 = 1_000_000;
 
@@ -73,60 +72,10 @@ impl Share {
         }
     }
 
-    /// Reads `12.5` (percent), `{numerator, denominator}` or `{default_value: {...}}`.
+    /// Reads a share, in steps of a millionth.
     pub fn read(node: &Node<'_>) -> Option<Self> {
-        // Envoy makes a text of a fraction that is written in YAML.
-        match node.value() {
-            Value::Number(number) => return percent(node, number.as_f64()),
-            Value::String(text) => return percent(node, text.parse().ok()),
-            _ => {}
-        }
-        let object = node.object()?;
-        if let Some(key) = object.get("runtime_key") {
-            key.warning("has no effect here: a module cannot read Envoy's runtime; the default value counts");
-        }
-        let share = match object.get("default_value") {
-            Some(inner) => {
-                let object = inner.object()?;
-                let share = fraction(&object);
-                object.finish();
-                share
-            }
-            None => fraction(&object),
-        };
-        object.finish();
-        share
+        FractionalPercent { in_steps: true, numerator: None }.read(node).map(Self)
     }
-}
-
-fn percent(node: &Node<'_>, percent: Option<f64>) -> Option<Share> {
-    let millionths =
-        percent.filter(|percent| (0.0..=100.0).contains(percent)).map(|percent| percent * 10_000.0);
-    let Some(millionths) = millionths.filter(|share| (share - share.round()).abs() <= 1e-6) else {
-        let said = node.quoted();
-        node.error(format!("{said} is not a number of percent from 0 to 100 in steps of 0.0001"));
-        return None;
-    };
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // checked just before
-    Some(Share(millionths.round() as u32))
-}
-
-fn fraction(object: &Object<'_>) -> Option<Share> {
-    let of = match object.get("denominator") {
-        None => 100,
-        Some(node) => match node.string()? {
-            "HUNDRED" => 100,
-            "TEN_THOUSAND" => 10_000,
-            "MILLION" => MILLION,
-            other => {
-                node.error(format!("{other:?} must be HUNDRED, TEN_THOUSAND or MILLION"));
-                return None;
-            }
-        },
-    };
-    let numerator = object.required("numerator")?.integer(0, of.into())?;
-    let each = MILLION.checked_div(of)?;
-    Some(Share(u32::try_from(numerator).ok()?.saturating_mul(each)))
 }
 
 /// What tells requests apart: the same number on every hop that sees the same id; none where there is none.

@@ -9,12 +9,14 @@
 //! `100`, `100.0`, `1e2` or `"100"`, and `null` is the same as absent.
 
 mod duration;
+mod fraction;
 mod node;
 mod problem;
 mod status;
 mod strings;
 
 pub use duration::parse_duration;
+pub use fraction::FractionalPercent;
 pub use node::{Node, Object, read};
 pub use problem::{ConfigErrors, Problem, Report};
 pub use status::StatusRange;

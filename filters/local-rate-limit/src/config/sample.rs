@@ -1,7 +1,6 @@
 //! A share of requests: Envoy's fractional percent, or a plain number of percent.
 
-use filter_api::config::Node;
-use serde_json::Value;
+use filter_api::config::{FractionalPercent, Node};
 
 const MILLION: u64 = 1_000_000;
 
@@ -24,57 +23,10 @@ impl Sample {
         (u64::from(dice).saturating_mul(MILLION) >> 32) < u64::from(self.0)
     }
 
-    /// Reads `12.5`, `{numerator, denominator}` or `{default_value: {numerator, denominator}, runtime_key}`.
+    /// Reads a share, rounded to millionths; an empty one is none of them, as Envoy has it.
     pub(crate) fn read(node: &Node<'_>) -> Option<Self> {
-        // Envoy makes a text of a fraction that is written in YAML.
-        match node.value() {
-            Value::Number(number) => return percent(node, number.as_f64()),
-            Value::String(text) => return percent(node, text.parse().ok()),
-            _ => {}
-        }
-        let object = node.object()?;
-        if let Some(key) = object.get("runtime_key") {
-            key.warning("has no effect here: a module cannot read Envoy's runtime; the default value counts");
-        }
-        let sample = match object.get("default_value") {
-            Some(inner) => {
-                let object = inner.object()?;
-                let sample = fraction(&object);
-                object.finish();
-                sample
-            }
-            None => fraction(&object),
-        };
-        object.finish();
-        sample
+        FractionalPercent { in_steps: false, numerator: Some(0) }.read(node).map(Self)
     }
-}
-
-fn percent(node: &Node<'_>, percent: Option<f64>) -> Option<Sample> {
-    let Some(percent) = percent.filter(|percent| (0.0..=100.0).contains(percent)) else {
-        node.error(format!("{} is not a number of percent from 0 to 100", node.quoted()));
-        return None;
-    };
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // checked just before
-    Some(Sample((percent * 10_000.0).round() as u32))
-}
-
-fn fraction(object: &filter_api::config::Object<'_>) -> Option<Sample> {
-    let of = match object.get("denominator") {
-        None => 100,
-        Some(node) => match node.string()? {
-            "HUNDRED" => 100,
-            "TEN_THOUSAND" => 10_000,
-            "MILLION" => MILLION,
-            other => {
-                node.error(format!("{other:?} must be HUNDRED, TEN_THOUSAND or MILLION"));
-                return None;
-            }
-        },
-    };
-    let numerator = object.get("numerator").map_or(Some(0), |node| node.integer(0, of))?;
-    let each = MILLION.checked_div(of)?;
-    Some(Sample(u32::try_from(numerator.saturating_mul(each)).ok()?))
 }
 
 #[cfg(test)]
