@@ -27,16 +27,6 @@ const SEPARATE: &str = "envoy-configs/chain/separate.yaml";
 /// Callbacks that no filter declares, since every module has them.
 const OF_EVERY_MODULE: [&str; 3] = ["proxy_on_context_create", "proxy_on_configure", "proxy_on_delete"];
 
-const CALLBACKS: [Callback; 7] = [
-    Callback::RequestHeaders,
-    Callback::RequestBody,
-    Callback::RequestTrailers,
-    Callback::ResponseHeaders,
-    Callback::Tick,
-    Callback::HttpCallResponse,
-    Callback::Log,
-];
-
 /// The shipped file with a key that tokens can be made for, and a limit that can be reached.
 fn config(file: &str, upstream: &Echo) -> anyhow::Result<Config> {
     let config = Config::load(file)?.on_free_ports()?.upstream("upstream", upstream.addr())?;
@@ -118,7 +108,7 @@ fn needed(config: &Config, plugin: &str) -> anyhow::Result<BTreeSet<String>> {
 
 fn needs_of<F: Filter>(json: &str) -> anyhow::Result<Vec<Callback>> {
     let filter = F::configure(json.as_bytes()).map_err(|errors| anyhow::anyhow!("{errors}"))?.filter;
-    Ok(CALLBACKS.into_iter().filter(|callback| filter.needs(*callback)).collect())
+    Ok(F::CALLBACKS.iter().copied().filter(|callback| filter.needs(*callback)).collect())
 }
 
 fn options(log_levels: &'static str) -> Options<'static> {

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::time::Instant;
 
 use anyhow::Context as _;
-use real_envoy::client::{Client, Http, Request};
+use real_envoy::client::{Client, Http};
 use serde::Serialize;
 
 use crate::behaviour::Setup;
@@ -61,10 +61,7 @@ async fn once(rival: &Rival, workers: u32, request: &Sent) -> anyhow::Result<(f6
     let began = Instant::now();
     let envoy = rival.start_with(workers).await?;
     let took = began.elapsed().as_secs_f64() * 1000.0;
-    let mut sent = Request::get(request.path);
-    for (name, value) in &request.headers {
-        sent = sent.header(name, value);
-    }
+    let sent = request.request();
     // All are open before the first is used, so that they are spread over the workers.
     let mut clients = Vec::new();
     for _ in 0..CONNECTIONS {
@@ -75,12 +72,10 @@ async fn once(rival: &Rival, workers: u32, request: &Sent) -> anyhow::Result<(f6
             client.send(&sent).await?;
         }
     }
-    let status = std::fs::read_to_string(format!("/proc/{}/status", envoy.pid()))?;
-    let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;
-    let kilobytes = resident.trim().trim_end_matches(" kB").trim().parse()?;
+    let kilobytes = envoy.resident_kilobytes()?;
     drop(clients);
     envoy.stop().await?;
-    Ok((took, kilobytes))
+    Ok((took, kilobytes as f64))
 }
 
 /// A table, in the form that both a terminal and a README show.

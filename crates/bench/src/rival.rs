@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
-use real_envoy::client::{self, Request};
+use real_envoy::client;
 use real_envoy::{Config, Envoy, Options};
 use serde_json::{Map, Value, json};
 
@@ -147,11 +147,7 @@ impl Running {
     /// What it gets wrong of a job; nothing, where it does it.
     pub(crate) async fn wrong(&self, probes: &[Probe]) -> anyhow::Result<Option<String>> {
         for probe in probes {
-            let mut request = Request::get(probe.request.path);
-            for (name, value) in &probe.request.headers {
-                request = request.header(name, value);
-            }
-            let response = client::send(self.address, &request).await?;
+            let response = client::send(self.address, &probe.request.request()).await?;
             let expected = self.expected(probe.expected);
             let body = response.text();
             if (response.status, body.as_str()) != (expected.status, expected.body) {

@@ -1,5 +1,7 @@
 //! What is sent, what must come back, and what it may cost.
 
+use real_envoy::client::Request;
+
 /// Requests that are sent one after the other, again and again.
 #[derive(Debug)]
 pub(crate) struct Workload {
@@ -58,6 +60,12 @@ impl Sent {
     /// A request without headers of its own.
     pub(crate) fn plain(path: &'static str) -> Self {
         Self { path, headers: Vec::new() }
+    }
+
+    /// The request.
+    pub(crate) fn request(&self) -> Request {
+        let request = Request::get(self.path);
+        self.headers.iter().fold(request, |request, (name, value)| request.header(name, value))
     }
 
     /// The same with one more.

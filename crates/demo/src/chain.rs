@@ -1,9 +1,6 @@
 //! The stand of the chain: what a request meets on its way through all four filters in one module.
 
-use anyhow::Context as _;
-use real_envoy::Config;
 use real_envoy::client::Request;
-use serde_json::Value;
 
 use crate::sight::Sight::{Answered, Arrived};
 use crate::stop::Answer::{Limited, Refused, Said, Shows};
@@ -23,16 +20,10 @@ const PER_CLIENT: usize = 100;
 
 /// The shipped configuration with the key of these tokens, and what becomes of requests.
 pub(crate) fn stand(tokens: &Tokens) -> anyhow::Result<Stand> {
-    let config = Config::load(CONFIGURATION)?.edit(|value| {
-        let keys = value.pointer_mut(KEYS);
-        *keys.with_context(|| format!("{CONFIGURATION} has no keys at {KEYS}"))? =
-            Value::String(tokens.jwks());
-        Ok(())
-    })?;
     Ok(Stand {
         filter: "foregate",
         configuration: CONFIGURATION,
-        config,
+        config: tokens.trusted_by(CONFIGURATION, KEYS)?,
         introduction: "with a key made for this demo.\n\
              One module grants each client 100 requests in 10 seconds, lets those with a valid JWT through, edits headers, and\n\
              logs every failure and a tenth of the rest. Take these in this order.",

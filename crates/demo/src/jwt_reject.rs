@@ -1,9 +1,6 @@
 //! The stand of jwt_reject: tokens of every kind.
 
-use anyhow::Context as _;
-use real_envoy::Config;
 use real_envoy::client::Request;
-use serde_json::Value;
 
 use crate::stop::Answer::{self, Passed, Refused};
 use crate::stop::{Expected, Stop};
@@ -19,16 +16,10 @@ const KEYS: &str = "/static_resources/listeners/0/filter_chains/0/filters/0/type
 
 /// The shipped configuration with the key of these tokens, and what becomes of each of them.
 pub(crate) fn stand(tokens: &Tokens) -> anyhow::Result<Stand> {
-    let config = Config::load(CONFIGURATION)?.edit(|value| {
-        let keys = value.pointer_mut(KEYS);
-        *keys.with_context(|| format!("{CONFIGURATION} has no keys at {KEYS}"))? =
-            Value::String(tokens.jwks());
-        Ok(())
-    })?;
     Ok(Stand {
         filter: "jwt_reject",
         configuration: CONFIGURATION,
-        config,
+        config: tokens.trusted_by(CONFIGURATION, KEYS)?,
         introduction: "with a key made for this demo.\n\
              The filter lets requests with a valid JWT through to an upstream that answers with what it received, and\n\
              refuses the others. The tokens are good for 24 hours.",

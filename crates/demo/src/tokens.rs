@@ -5,6 +5,7 @@ use base64ct::{Base64UrlUnpadded, Encoding as _};
 use jwt_simple::prelude::{
     Claims, Clock, Duration, ECDSAP256KeyPairLike as _, ES256KeyPair, JWTClaims, NoCustomClaims,
 };
+use real_envoy::Config;
 
 /// Who issues them, and for whom: as the shipped configuration asks.
 const ISSUER: &str = "https://issuer.example";
@@ -56,9 +57,14 @@ impl Tokens {
         })
     }
 
-    /// The public key, as a JWK set.
-    pub(crate) fn jwks(&self) -> String {
-        self.jwks.clone()
+    /// A shipped configuration with the public key, as a JWK set, in this place.
+    pub(crate) fn trusted_by(&self, configuration: &str, place: &str) -> anyhow::Result<Config> {
+        Config::load(configuration)?.edit(|value| {
+            let keys = value.pointer_mut(place);
+            *keys.with_context(|| format!("{configuration} has no keys at {place}"))? =
+                self.jwks.clone().into();
+            Ok(())
+        })
     }
 }
 
@@ -85,6 +91,6 @@ mod tests {
         assert_eq!(good[..2], forged[..2]);
         assert!(good[2] != forged[2] && good[2].len() == forged[2].len());
         assert!(unsigned[1] == good[1] && unsigned[2].is_empty());
-        assert!(tokens.jwks().contains("\"P-256\"") && !tokens.jwks().contains("\"d\""));
+        assert!(tokens.jwks.contains("\"P-256\"") && !tokens.jwks.contains("\"d\""));
     }
 }

@@ -143,6 +143,13 @@ impl Envoy {
         self.process.pid()
     }
 
+    /// Its resident memory, in kilobytes.
+    pub fn resident_kilobytes(&self) -> anyhow::Result<u64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid()))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;
+        Ok(line.trim().trim_end_matches(" kB").trim().parse()?)
+    }
+
     /// Whether the process still runs.
     pub fn is_alive(&self) -> bool {
         self.process.exit_status().is_none()

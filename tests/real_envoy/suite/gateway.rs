@@ -111,9 +111,7 @@ impl Gateway {
 
     /// Envoy's resident memory, in kilobytes.
     pub(crate) fn resident_kilobytes(&self) -> anyhow::Result<u64> {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.envoy.pid()))?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;
-        Ok(line.trim().trim_end_matches(" kB").trim().parse()?)
+        self.envoy.resident_kilobytes()
     }
 
     /// That nothing went wrong which no answer shows: no VM trapped, was reloaded or is gone, and none
