@@ -22,6 +22,7 @@ use crate::jwt;
 use crate::suite::{SOON, hcm_mut, plugin_mut};
 
 const FUSED: &str = "envoy-configs/chain/fused.yaml";
+const FUSED_ACCESS_LOGGER: &str = "envoy-configs/chain/fused-access-logger.yaml";
 const SEPARATE: &str = "envoy-configs/chain/separate.yaml";
 
 /// Callbacks that no filter declares, since every module has them.
@@ -203,8 +204,9 @@ async fn check_list(file: &str, plugin: &str) -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_list_of_the_fused_chain_is_complete_and_minimal() -> anyhow::Result<()> {
-    check_list(FUSED, "foregate").await
+async fn the_lists_of_the_fused_chains_are_complete_and_minimal() -> anyhow::Result<()> {
+    check_list(FUSED, "foregate").await?;
+    check_list(FUSED_ACCESS_LOGGER, "foregate").await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -217,8 +219,8 @@ async fn the_lists_of_the_separate_modules_are_complete_and_minimal() -> anyhow:
 
 /// All that a chain does, it does within its list.
 #[tokio::test(flavor = "multi_thread")]
-async fn within_their_lists_both_chains_do_all_they_do() -> anyhow::Result<()> {
-    for file in [FUSED, SEPARATE] {
+async fn within_their_lists_all_chains_do_all_they_do() -> anyhow::Result<()> {
+    for file in [FUSED, FUSED_ACCESS_LOGGER, SEPARATE] {
         let echo = Echo::start("127.0.0.1:0".parse()?).await?;
         let envoy = Envoy::start(&config(file, &echo)?, &options("wasm:info")).await?;
         let seen = exercise(&envoy).await?;

@@ -87,6 +87,11 @@ impl<'h, H: Head> Edited<'h, H> {
         self.own.get_or_init(|| OwnLines(self.head.lines().collect()))
     }
 
+    /// Whether the head has been looked at, so that looking at it again costs no call of the host.
+    pub fn is_at_hand(&self) -> bool {
+        self.own.get().is_some()
+    }
+
     /// The lines of this name.
     pub fn lines_of(&self, name: &str) -> Lines<'h> {
         match self.find(name) {

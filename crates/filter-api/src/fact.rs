@@ -23,11 +23,14 @@ pub enum Fact {
         /// The reason: of the filter's own closed list, or a name that its configuration gives.
         reason: Text,
     },
+    /// What tells the request apart from others in a sample: the same number for the same id. It was found while its
+    /// headers were at hand, so that they need not be read again to learn that it is not in the sample.
+    SampleNumber(u64),
 }
 
-/// Facts, in the order in which they were found. One of them, as most requests have, allocates nothing.
+/// Facts, in the order in which they were found. Two of them, more than most requests have, allocate nothing.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Facts(pub SmallVec<[Fact; 1]>);
+pub struct Facts(pub SmallVec<[Fact; 2]>);
 
 impl Facts {
     /// The claims of verified tokens, those found last first: what they say goes before what others did, as it does
@@ -40,7 +43,15 @@ impl Facts {
                 let mut later = self.0.iter().skip(place.saturating_add(1));
                 (!later.any(|other| other.is_of(provider))).then_some((provider.as_ref(), claims.as_ref()))
             }
-            Fact::Refused { .. } => None,
+            Fact::Refused { .. } | Fact::SampleNumber(_) => None,
+        })
+    }
+
+    /// What tells the request apart in a sample, where it was found out.
+    pub fn sample_number(&self) -> Option<u64> {
+        self.0.iter().rev().find_map(|fact| match fact {
+            Fact::SampleNumber(number) => Some(*number),
+            Fact::Claims { .. } | Fact::Refused { .. } => None,
         })
     }
 }

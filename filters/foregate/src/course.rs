@@ -102,6 +102,7 @@ impl<'h, H: Head> Course<'h, H> {
                 Outcome::Reply(reply, effects) => {
                     // Who refuses a request edits nothing of it.
                     self.take(place, link, effects);
+                    self.foresee(links);
                     return Outcome::Reply(reply, self.finish());
                 }
                 Outcome::Wait(until, effects) => {
@@ -114,7 +115,16 @@ impl<'h, H: Head> Course<'h, H> {
                 }
             }
         }
+        self.foresee(links);
         Outcome::Continue(self.finish())
+    }
+
+    /// Notes what spares a log reading the headers once more.
+    fn foresee(&mut self, links: &[Link]) {
+        if self.edited.is_at_hand() {
+            let number = links.iter().find_map(|link| link.foresee(&self.edited));
+            self.facts.0.extend(number);
+        }
     }
 
     /// Takes what a filter wants done.

@@ -2,7 +2,7 @@
 
 use filter_api::config::Node;
 use filter_api::{
-    Background, Callback, Counter, Facts, Fetched, Filter, Head, Host, OnHostFailure, Outcome,
+    Background, Callback, Counter, Fact, Facts, Fetched, Filter, Head, Host, OnHostFailure, Outcome,
     ResponseEffects, Work,
 };
 use header_rewrite::HeaderRewrite;
@@ -130,6 +130,14 @@ impl Link {
             Which::JwtReject(_) | Which::LocalRateLimit(_) | Which::SampledLog(_) => {
                 ResponseEffects::default()
             }
+        }
+    }
+
+    /// What a log can tell of its sample when the request has come as far as it comes.
+    pub(crate) fn foresee(&self, head: &impl Head) -> Option<Fact> {
+        match &self.filter {
+            Which::SampledLog(filter) => filter.foresee(head),
+            Which::JwtReject(_) | Which::LocalRateLimit(_) | Which::HeaderRewrite(_) => None,
         }
     }
 

@@ -85,6 +85,11 @@ impl Config {
         if self.always.iter().any(|rule| rule.holds(ended)) {
             return Some((Why::Always, "1".to_owned()));
         }
+        // Whatever rule holds, it cannot be in the sample: its headers need not be read to find the rule.
+        let most = self.most_sampled();
+        if most.is_none() || ended.facts.sample_number().is_some_and(|number| !most.has(number)) {
+            return None;
+        }
         let rule = self.rules.iter().find(|(rule, _)| rule.holds(ended));
         let share = rule.map_or(self.others, |(_, share)| *share);
         if share.is_none() {
@@ -92,6 +97,11 @@ impl Config {
         }
         let number = number_of(ended.request).unwrap_or_else(|| ended.host.moment().dice);
         share.has(number).then(|| (Why::Sampled, share.rate_of(self.before)))
+    }
+
+    /// The largest share of any requests beside those that are always logged.
+    pub(crate) fn most_sampled(&self) -> Share {
+        self.rules.iter().fold(self.others, |most, (_, share)| most.or(*share))
     }
 
     /// Writes what is in a line.

@@ -28,15 +28,15 @@ use std::sync::Arc;
 
 use filter_api::config::ConfigErrors;
 use filter_api::{
-    Attribute, Background, Callback, Configured, Effects, Facts, Fetched, Filter, Head, HeaderValue, Host,
-    Level, LogLine, OnHostFailure, Outcome, Property, Work,
+    Attribute, Background, Callback, Configured, Effects, Fact, Facts, Fetched, Filter, Head, HeaderValue,
+    Host, Level, LogLine, OnHostFailure, Outcome, Property, Work,
 };
 
 use crate::budget::Worker;
 use crate::config::Config;
 use crate::line::Line;
 use crate::rule::Ended;
-use crate::sample::Why;
+use crate::sample::{Share, Why, number_of_id};
 use crate::sink::{Heir, Outbox, Sink, Waiting};
 
 /// The filter.
@@ -159,6 +159,14 @@ impl SampledLog {
             Way::Http(outbox) => Some(outbox),
             Way::EnvoyLog | Way::AccessLog(_) => None,
         }
+    }
+
+    /// What can be told of the sample when the request comes, for a host that has its headers at hand then. By its id alone:
+    /// a trace may yet begin.
+    pub fn foresee(&self, request: &impl Head) -> Option<Fact> {
+        let most = self.config.most_sampled();
+        let depends = !most.is_none() && most != Share::ALL;
+        depends.then(|| number_of_id(request)).flatten().map(Fact::SampleNumber)
     }
 
     /// Does a step for its own outbox, and for those that it has taken over.

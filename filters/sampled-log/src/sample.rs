@@ -36,6 +36,11 @@ impl Share {
     /// All.
     pub(crate) const ALL: Self = Self(MILLION);
 
+    /// The larger of two.
+    pub(crate) fn or(self, other: Self) -> Self {
+        Self(self.0.max(other.0))
+    }
+
     /// Whether it is none of them.
     pub(crate) fn is_none(self) -> bool {
         self.0 == 0
@@ -80,15 +85,21 @@ impl Share {
 
 /// What tells requests apart: the same number on every hop that sees the same id; none where there is none.
 pub fn number_of(request: &impl Head) -> Option<u64> {
-    if let Some(id) = request.first("x-request-id").filter(|id| !id.is_empty()) {
-        // Envoy writes into the version digit of a UUID whether it is traced.
-        const VERSION: usize = 14;
-        let is_uuid = id.len() == 36 && id.get(8) == Some(&b'-') && id.get(13) == Some(&b'-');
-        let digits = id.iter().enumerate().filter(|(place, _)| !(is_uuid && *place == VERSION));
-        return Some(hash(digits.map(|(_, digit)| digit.to_ascii_lowercase())));
+    if let Some(number) = number_of_id(request) {
+        return Some(number);
     }
     let trace = trace_id(request.first("traceparent")?)?;
     Some(hash(trace.iter().map(u8::to_ascii_lowercase)))
+}
+
+/// The number by the request's id alone.
+pub(crate) fn number_of_id(request: &impl Head) -> Option<u64> {
+    let id = request.first("x-request-id").filter(|id| !id.is_empty())?;
+    // Envoy writes into the version digit of a UUID whether it is traced.
+    const VERSION: usize = 14;
+    let is_uuid = id.len() == 36 && id.get(8) == Some(&b'-') && id.get(13) == Some(&b'-');
+    let digits = id.iter().enumerate().filter(|(place, _)| !(is_uuid && *place == VERSION));
+    Some(hash(digits.map(|(_, digit)| digit.to_ascii_lowercase())))
 }
 
 /// FNV-1a of 64 bits, its bits then spread by the finaliser of SplitMix64: the same wherever it is computed, now and in

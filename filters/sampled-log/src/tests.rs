@@ -412,3 +412,54 @@ fn a_line_for_an_access_log_is_a_property() {
         ["sink: \"file\" is no sink; there are envoy_log, access_log and {http: {...}}"]
     );
 }
+
+/// A head that knows how often it was looked at.
+struct Watched<'h>(&'h HeadMap, std::cell::Cell<usize>);
+
+impl Head for Watched<'_> {
+    fn lines(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        self.1.set(self.1.get() + 1);
+        self.0.lines()
+    }
+}
+
+#[test]
+fn what_is_foreseen_of_a_sample_changes_nothing_but_spares_looking_at_the_headers() {
+    let rules = json!([
+        { "match": { "path": "/health" }, "percent_sampled": 0 },
+        { "match": { "path": "/orders" }, "percent_sampled": 40 },
+        { "match": { "path": "/all" }, "percent_sampled": 100 },
+    ]);
+    let rows = [
+        (json!({ "percent_sampled": 10 }), true),
+        (json!({ "percent_sampled": 10, "rules": [rules[0], rules[1]] }), true),
+        // Any may be in the sample of somebody.
+        (json!({ "percent_sampled": 10, "rules": rules }), false),
+        (json!({ "percent_sampled": 100 }), false),
+        (json!({ "percent_sampled": 0 }), false),
+    ];
+    for (mut config, foreseen) in rows {
+        config["max_lines_per_second"] = json!("unlimited");
+        let filter = filter(&config);
+        let mut spared = 0;
+        for number in 0..600 {
+            let path = ["/health", "/orders", "/all", "/"][number % 4];
+            let request = HeadMap::get(path).with("x-request-id", format!("id-{number}"));
+            let facts = Facts(filter.foresee(&request).into_iter().collect());
+            assert_eq!(!facts.0.is_empty(), foreseen, "{config}");
+            let watched = Watched(&request, 0.into());
+            let host = ended(200, 0, 12);
+            let with = filter.on_log(&watched, &HeadMap::default(), &host, &facts);
+            let without = filter.on_log(&request, &HeadMap::default(), &host, &Facts::default());
+            assert_eq!(with.log, without.log, "{config} {number}");
+            spared += usize::from(with.log.is_empty() && watched.1.get() == 0);
+            // Failures are logged all the same.
+            assert_eq!(filter.on_log(&request, &HeadMap::default(), &ended(500, 0, 12), &facts).log.len(), 1);
+        }
+        let nothing = config["percent_sampled"] == 0;
+        assert!(if nothing { spared == 600 } else { (spared > 250) == foreseen }, "{config}: {spared}");
+        // Without an id it is a trace that counts, which may yet begin, or chance.
+        assert_eq!(filter.foresee(&HeadMap::get("/")), None);
+        assert_eq!(filter.foresee(&HeadMap::get("/").with("x-request-id", "")), None);
+    }
+}

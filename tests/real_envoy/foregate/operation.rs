@@ -83,6 +83,22 @@ async fn what_all_of_them_want_is_done_at_once() -> anyhow::Result<()> {
             ],
         ),
         (
+            "headers that were read are not read again to learn that there is no line",
+            json!([
+                rewrite(json!([set("x-a", "%REQ(x-e)%")]), json!([])),
+                { "sampled_log": { "always": [{ "status": "5xx" }], "percent_sampled": 0.0001 } },
+            ]),
+            vec![("get_header_map_pairs", 1), ("replace_header_map_value", 1), ("get_property", 1)],
+        ),
+        (
+            "and where there never is one, not even once",
+            json!([
+                rewrite(json!([set("x-a", "1")]), json!([])),
+                { "sampled_log": { "always": [], "percent_sampled": 0 } },
+            ]),
+            vec![("replace_header_map_value", 1)],
+        ),
+        (
             "the second is not asked when the first refuses",
             json!([
                 { "jwt_reject": { "providers": { "main": { "local_jwks": { "test_keys": ["rsa"] } } }, "rules": [{ "match": {}, "requires": { "provider_name": "main" } }] } },
