@@ -4,6 +4,7 @@
 //! functions:
 //! - [`toolchain::provision`] finds or installs what compiles for wasm32-wasip1,
 //! - [`envoy::locate`] finds or fetches Envoy,
+//! - [`oha::provision`] finds or compiles the load generator,
 //! - [`modules::build`] and [`modules::ensure`] write the modules to `dist/`,
 //! - [`fuzz::run`] fuzzes what comes from outside.
 //!
@@ -15,6 +16,7 @@ pub mod envoy;
 pub mod fuzz;
 mod lock;
 pub mod modules;
+pub mod oha;
 pub mod process;
 pub mod prune;
 pub mod toolchain;

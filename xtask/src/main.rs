@@ -10,8 +10,8 @@ use xtask::{envoy, fuzz, modules, process, toolchain};
 /// Provisions, builds, tests and demonstrates Foregate. Every command does first what it needs of the others,
 /// and can be run again at no cost.
 ///
-/// Environment: ENVOY names the Envoy 1.40 to use; FOREGATE_WASM_TOOLCHAIN (rustup or debian) forces one
-/// way to compile for wasm32-wasip1.
+/// Environment: ENVOY names the Envoy 1.40 to use, OHA the oha 1.16 (the benchmark's load generator);
+/// FOREGATE_WASM_TOOLCHAIN (rustup or debian) forces one way to compile for wasm32-wasip1.
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask", disable_help_subcommand = true)]
 struct Arguments {

@@ -32,7 +32,11 @@ impl Config {
     /// takes for a field of that name, and repeated keys.
     pub fn parse(yaml: &str) -> anyhow::Result<Self> {
         let options = serde_saphyr::options! { merge_keys: serde_saphyr::MergeKeyPolicy::Error };
-        let value: Value = serde_saphyr::from_str_with_options(yaml, options).context("not valid YAML")?;
+        Self::of(serde_saphyr::from_str_with_options(yaml, options).context("not valid YAML")?)
+    }
+
+    /// A bootstrap configuration that has been read already.
+    pub fn of(value: Value) -> anyhow::Result<Self> {
         ensure!(value.is_object(), "not a mapping at the top");
         Ok(Self { value, listeners_from_file: false })
     }

@@ -18,6 +18,9 @@ use crate::{admin, wait};
 /// How many of the last log lines an error shows.
 const LOG_TAIL_LINES: usize = 40;
 
+/// What stands between an error and the end of the log that explains it.
+pub const LOG_FOLLOWS: &str = "; the end of Envoy's log:\n";
+
 /// How long [`Envoy::stop`] lets it end by itself.
 const STOP_LIMIT: Duration = Duration::from_secs(5);
 
@@ -35,10 +38,13 @@ pub struct Options<'a> {
     pub extra_args: &'a [&'a str],
     /// How long it may take until Envoy serves (or, if it is to refuse, exits).
     pub ready_limit: Duration,
+    /// The folder that it runs in, from which relative paths in a configuration are taken; the root of the
+    /// workspace if none.
+    pub folder: Option<&'a Path>,
 }
 
 impl Default for Options<'_> {
-    /// Two workers, level `info`, 30 seconds.
+    /// Two workers, level `info`, 30 seconds, in the root of the workspace, as shipped files need it.
     fn default() -> Self {
         Self {
             concurrency: 2,
@@ -46,6 +52,7 @@ impl Default for Options<'_> {
             component_log_levels: "",
             extra_args: &[],
             ready_limit: Duration::from_secs(30),
+            folder: None,
         }
     }
 }
@@ -231,7 +238,7 @@ impl Files {
         let log = self.log();
         let lines: Vec<&str> = log.lines().collect();
         let (_, tail) = lines.split_at(lines.len().saturating_sub(LOG_TAIL_LINES));
-        anyhow!("{error:#}; the end of Envoy's log:\n{}", tail.join("\n"))
+        anyhow!("{error:#}{LOG_FOLLOWS}{}", tail.join("\n"))
     }
 }
 
@@ -264,8 +271,7 @@ fn launch(files: &Files, bootstrap: &Value, options: &Options<'_>) -> anyhow::Re
 
     let mut command = Process::command(&envoy_binary()?);
     command
-        // Relative paths in a shipped file are taken from here.
-        .current_dir(xtask::workspace_root())
+        .current_dir(options.folder.unwrap_or_else(|| xtask::workspace_root()))
         .arg("--config-path")
         .arg(&bootstrap_path)
         .arg("--admin-address-path")

@@ -36,5 +36,5 @@ mod process;
 mod wait;
 
 pub use config::Config;
-pub use envoy::{Envoy, Options};
+pub use envoy::{Envoy, LOG_FOLLOWS, Options};
 pub use listener_updates::Update;
