@@ -5,7 +5,7 @@ use std::fs;
 use anyhow::{Context as _, bail};
 
 /// The CPU time of a process in nanoseconds: the sum over its threads. A thread that ended is not in it.
-pub(crate) fn nanoseconds(pid: u32) -> anyhow::Result<u64> {
+pub fn nanoseconds(pid: u32) -> anyhow::Result<u64> {
     let mut total = 0_u64;
     for thread in threads(pid)? {
         let path = format!("/proc/{pid}/task/{thread}/schedstat");
@@ -28,20 +28,28 @@ fn threads(pid: u32) -> anyhow::Result<Vec<i32>> {
 }
 
 /// Which core is whose.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-pub(crate) enum Pinning {
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Pinning {
     /// Envoy has one core to itself, the load another.
-    Pinned { envoy: usize, load: usize },
+    Pinned {
+        /// Envoy's.
+        envoy: usize,
+        /// The load's.
+        load: usize,
+        /// Those between, which only an Envoy with several workers uses.
+        others: Vec<usize>,
+    },
     /// They may disturb each other, for this reason.
     NotPinned(String),
 }
 
 impl Pinning {
     /// Chooses two cores of those that this process may use, and takes one of them for this thread.
-    pub(crate) fn choose() -> Self {
+    pub fn choose() -> Self {
         match affinity::cores().as_deref() {
-            Ok([envoy, .., load]) => match affinity::pin(None, *load) {
-                Ok(()) => Self::Pinned { envoy: *envoy, load: *load },
+            Ok([envoy, others @ .., load]) => match affinity::pin(None, &[*load]) {
+                Ok(()) => Self::Pinned { envoy: *envoy, load: *load, others: others.to_vec() },
                 Err(error) => Self::NotPinned(format!("{error:#}")),
             },
             Ok(cores) => Self::NotPinned(format!("there are not two cores but {}", cores.len())),
@@ -49,12 +57,46 @@ impl Pinning {
         }
     }
 
-    /// Puts every thread of that process on Envoy's core.
-    pub(crate) fn apply(&self, pid: u32) -> anyhow::Result<()> {
-        let Self::Pinned { envoy, .. } = self else { return Ok(()) };
+    /// Lets this thread, and whatever it starts, run on Envoy's cores too.
+    pub(crate) fn widen(&self) -> anyhow::Result<()> {
+        let Self::Pinned { envoy, load, others } = self else { return Ok(()) };
+        let cores: Vec<usize> = others.iter().chain([envoy, load]).copied().collect();
+        affinity::pin(None, &cores)
+    }
+
+    /// Puts this thread back on the load's core.
+    pub(crate) fn narrow(&self) -> anyhow::Result<()> {
+        let Self::Pinned { load, .. } = self else { return Ok(()) };
+        affinity::pin(None, &[*load])
+    }
+
+    /// Puts every thread of an upstream on a core that is not Envoy's, the load's only if there is no other: what it
+    /// does is no cost of Envoy's.
+    pub(crate) fn apply_to_upstream(&self, pid: u32) -> anyhow::Result<()> {
+        let Self::Pinned { load, others, .. } = self else { return Ok(()) };
+        let core = *others.first().unwrap_or(load);
         for thread in threads(pid)? {
-            affinity::pin(Some(thread), *envoy)
-                .with_context(|| format!("cannot pin Envoy to core {envoy}"))?;
+            affinity::pin(Some(thread), &[core])
+                .with_context(|| format!("cannot pin the upstream to core {core}"))?;
+        }
+        Ok(())
+    }
+
+    /// Puts every thread of that process on Envoy's core; where it has several workers, on as many cores as it has of
+    /// these. The load's is among them only if there would be fewer than two.
+    pub fn apply(&self, pid: u32, workers: u32) -> anyhow::Result<()> {
+        let Self::Pinned { envoy, load, others } = self else { return Ok(()) };
+        let mut cores = vec![*envoy];
+        if workers > 1 {
+            let more = usize::try_from(workers)?.saturating_sub(1);
+            cores.extend(others.iter().take(more));
+            if others.is_empty() {
+                cores.push(*load);
+            }
+        }
+        for thread in threads(pid)? {
+            affinity::pin(Some(thread), &cores)
+                .with_context(|| format!("cannot pin Envoy to cores {cores:?}"))?;
         }
         Ok(())
     }
@@ -63,7 +105,7 @@ impl Pinning {
 impl std::fmt::Display for Pinning {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Pinned { envoy, load } => write!(f, "Envoy on core {envoy}, the load on core {load}"),
+            Self::Pinned { envoy, load, .. } => write!(f, "Envoy on core {envoy}, the load on core {load}"),
             Self::NotPinned(why) => write!(f, "NOT pinned to cores, so less exact: {why}"),
         }
     }
@@ -80,10 +122,10 @@ mod affinity {
     }
 
     /// Pins a thread, or the calling one.
-    pub(super) fn pin(thread: Option<i32>, core: usize) -> anyhow::Result<()> {
+    pub(super) fn pin(thread: Option<i32>, cores: &[usize]) -> anyhow::Result<()> {
         let mut set = CpuSet::new();
-        set.set(core);
-        sched_setaffinity(thread.and_then(Pid::from_raw), &set).with_context(|| format!("core {core}"))
+        cores.iter().for_each(|core| set.set(*core));
+        sched_setaffinity(thread.and_then(Pid::from_raw), &set).with_context(|| format!("cores {cores:?}"))
     }
 }
 
@@ -93,7 +135,7 @@ mod affinity {
         anyhow::bail!("only Linux can be told which core a thread is for")
     }
 
-    pub(super) fn pin(_: Option<i32>, _: usize) -> anyhow::Result<()> {
+    pub(super) fn pin(_: Option<i32>, _: &[usize]) -> anyhow::Result<()> {
         anyhow::bail!("only Linux can be told which core a thread is for")
     }
 }

@@ -4,15 +4,35 @@
 const DRAWS: usize = 2000;
 
 /// A figure with its 95 % interval.
-#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
-pub(crate) struct Estimate {
-    pub(crate) median: f64,
-    pub(crate) low: f64,
-    pub(crate) high: f64,
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct Estimate {
+    /// The figure itself.
+    pub median: f64,
+    /// Where the interval begins.
+    pub low: f64,
+    /// Where it ends.
+    pub high: f64,
+}
+
+impl Estimate {
+    /// Whether it may be this.
+    pub fn holds(self, value: f64) -> bool {
+        self.low <= value && value <= self.high
+    }
+}
+
+/// The value below which that share of the values is, between two of them in proportion; none of nothing.
+pub fn quantile(values: &[f64], share: f64) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let place = sorted.len().checked_sub(1)? as f64 * share.clamp(0.0, 1.0);
+    let below = *sorted.get(place.floor() as usize)?;
+    let above = *sorted.get(place.ceil() as usize)?;
+    Some(below + (above - below) * place.fract())
 }
 
 /// The middle value, or the mean of the two in the middle; none of nothing.
-pub(crate) fn median(values: &[f64]) -> Option<f64> {
+pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let upper = *sorted.get(sorted.len() / 2)?;
@@ -24,16 +44,21 @@ pub(crate) fn median(values: &[f64]) -> Option<f64> {
 }
 
 /// The median of the values.
-pub(crate) fn estimate(values: &[f64]) -> Option<Estimate> {
+pub fn estimate(values: &[f64]) -> Option<Estimate> {
     bootstrap(values.len(), |rounds| median(&picked(values, rounds)))
 }
 
 /// The median of `over` divided by that of `under`. Both were measured in the same rounds, so a round is
 /// drawn for both or for neither: what disturbed the machine then disturbed both.
-pub(crate) fn ratio(over: &[f64], under: &[f64]) -> Option<Estimate> {
+pub fn ratio(over: &[f64], under: &[f64]) -> Option<Estimate> {
     bootstrap(over.len().min(under.len()), |rounds| {
         Some(median(&picked(over, rounds))? / median(&picked(under, rounds))?)
     })
+}
+
+/// How much more one takes than another: the median of the differences in the same rounds.
+pub fn difference(one: &[f64], other: &[f64]) -> Option<Estimate> {
+    estimate(&one.iter().zip(other).map(|(one, other)| one - other).collect::<Vec<_>>())
 }
 
 fn picked(values: &[f64], rounds: &[usize]) -> Vec<f64> {
@@ -56,11 +81,11 @@ fn bootstrap(rounds: usize, statistic: impl Fn(&[usize]) -> Option<f64>) -> Opti
 
 /// Numbers that are the same in every run (splitmix64): the same data give the same interval.
 #[derive(Debug)]
-pub(crate) struct Numbers(pub(crate) u64);
+pub struct Numbers(pub u64);
 
 impl Numbers {
     /// These places, in an order that chance picks.
-    pub(crate) fn shuffled(&mut self, length: usize) -> Vec<usize> {
+    pub fn shuffled(&mut self, length: usize) -> Vec<usize> {
         let mut left: Vec<usize> = (0..length).collect();
         let mut order = Vec::with_capacity(length);
         while !left.is_empty() {
@@ -105,6 +130,24 @@ mod tests {
         for (values, expected) in rows {
             assert_eq!(median(values), expected, "{values:?}");
         }
+    }
+
+    #[test]
+    fn quantiles_lie_between_values() {
+        assert_eq!(quantile(&[], 0.5), None);
+        assert_eq!(quantile(&[7.0], 0.9), Some(7.0));
+        let values = [4.0, 1.0, 2.0, 3.0, 5.0];
+        for (share, expected) in [(0.0, 1.0), (0.25, 2.0), (0.5, 3.0), (0.875, 4.5), (1.0, 5.0)] {
+            assert_eq!(quantile(&values, share), Some(expected), "{share}");
+        }
+    }
+
+    #[test]
+    fn a_difference_is_that_of_the_same_rounds() {
+        let told = difference(&[3.0, 13.0, 103.0], &[1.0, 11.0, 101.0]).unwrap();
+        assert_eq!(told, Estimate { median: 2.0, low: 2.0, high: 2.0 });
+        assert!(!told.holds(0.0) && told.holds(2.0));
+        assert_eq!(difference(&[], &[1.0]), None);
     }
 
     #[test]

@@ -5,13 +5,11 @@ use real_envoy::Config;
 use serde_json::{Value, json};
 
 use super::{LUA, NATIVE};
-use crate::workload::{Budget, PASSED, Probe, Sent, budget};
+use crate::workload::{PASSED, Probe, Sent};
 
 /// A job.
 #[derive(Debug)]
 pub(super) struct Job {
-    /// In words.
-    pub(super) what: &'static str,
     pub(super) requests: Vec<Sent>,
     /// header_rewrite's configuration.
     pub(super) ours: Value,
@@ -21,7 +19,6 @@ pub(super) struct Job {
     /// Headers of the answers that the probes get, before any filter sees them: what became of the request.
     pub(super) told: Vec<(&'static str, String)>,
     pub(super) probes: Vec<Probe>,
-    pub(super) budgets: &'static [Budget],
 }
 
 /// What header_mutation does everywhere, and which routes do more.
@@ -35,9 +32,6 @@ pub(super) struct Native {
 /// What a telling host tells in.
 const SEEN: &str = "x-seen";
 const PATH: &str = "/orders/17";
-
-const ONE_SET: &[Budget] = &[budget("lua", 1.0)];
-const TEN_OPERATIONS: &[Budget] = &[budget("lua", 0.75)];
 
 /// The job of this workload.
 pub(super) fn named(name: &str) -> anyhow::Result<Job> {
@@ -57,7 +51,6 @@ fn tells(what: &'static str, request: Sent, seen: &str) -> Probe {
 
 fn one_set() -> Job {
     Job {
-        what: "one header of the request is set to a constant",
         requests: vec![Sent::plain(PATH)],
         ours: json!({ "request_mutations": [{ "set": { "name": "x-gateway", "value": "foregate" } }] }),
         native: Some(Native {
@@ -70,7 +63,6 @@ fn one_set() -> Job {
             tells("a plain request", Sent::plain(PATH), "<foregate>"),
             tells("a forged name", Sent::plain(PATH).with("x-gateway", "forged".to_owned()), "<foregate>"),
         ],
-        budgets: ONE_SET,
     }
 }
 
@@ -128,8 +120,6 @@ fn ten_operations() -> Job {
         ));
     }
     Job {
-        what: "ten operations on the request: two removals, two sets, an addition where there is none, a further \
-               line, a renaming, a copy, and two sets by conditions on path and header",
         requests,
         ours: json!({ "request_mutations": [
             { "remove": { "prefix": "x-internal-" } },
@@ -160,7 +150,6 @@ fn ten_operations() -> Job {
         lua: include_str!("ten_operations.lua").to_owned(),
         told: vec![(SEEN, told)],
         probes,
-        budgets: TEN_OPERATIONS,
     }
 }
 
@@ -196,8 +185,6 @@ fn regex() -> Job {
         tells(what, from(sent), &format!("<https://shop.example/cart?{seen}>"))
     };
     Job {
-        what: "the tokens in the referer are cut after four characters, by a regular expression with a capture; \
-               Envoy's header_mutation has no such operation",
         requests: vec![from("item=17&token=4f9a8c1d22e7b0&lang=en")],
         ours: json!({ "request_mutations": [
             { "replace": { "name": "referer", "regex": "token=([^&]{4})[^&]*", "with": r"token=\1..." } },
@@ -210,7 +197,6 @@ fn regex() -> Job {
             tells("two tokens", "token=4f9a8c1d&token=8c1d22e7b0", "token=4f9a...&token=8c1d..."),
             tells("no token", "item=17", "item=17"),
         ],
-        budgets: &[],
     }
 }
 
@@ -222,7 +208,6 @@ fn response_headers() -> anyhow::Result<Job> {
         "sameorigin".clone_into(value);
     }
     Ok(Job {
-        what: "the eleven security headers on the response",
         requests: vec![Sent::plain(PATH)],
         ours: json!({ "response_mutations": [{ "preset": "security_headers" }] }),
         native: Some(Native {
@@ -235,7 +220,6 @@ fn response_headers() -> anyhow::Result<Job> {
             headers: expected,
             ..Probe::new("an answer that has one of them", Sent::plain(PATH), PASSED)
         }],
-        budgets: &[],
     })
 }
 

@@ -9,61 +9,99 @@ use anyhow::Context as _;
 use serde_json::{Map, Value, json};
 
 use self::job::Job;
-use super::{Behaviour, Module, Setup};
-use crate::rival::{BASELINE, Rival};
-use crate::workload::{PASSED, Workload};
+use super::{Behaviour, FUSED, Module, Setup};
+use crate::rival::{self, BASELINE, Rival, TELLING};
+use crate::workload::{Budget, Kind, PASSED, Unfair, Workload, budget, unfair};
 
 pub(super) const BEHAVIOUR: Behaviour =
-    Behaviour { name: "header-rewrite", workloads: NAMES, quick: &["ten-operations"], prepare };
+    Behaviour { name: "header-rewrite", workloads: KINDS, smoke: &["ten-operations"], prepare };
 
-const NAMES: &[&str] = &["one-set", "ten-operations", "regex", "response-headers"];
+const KINDS: &[Kind] = &[
+    kind("one-set", "one header of the request is set to a constant", ALL, &[budget("lua", 1.0)], &[]),
+    kind(
+        "ten-operations",
+        "ten operations on the request: two removals, two sets, an addition where there is none, a further line, a \
+         renaming, a copy, and two sets by conditions on path and header",
+        ALL,
+        &[budget("lua", 0.75)],
+        &[unfair("native", "its conditions are routes, which cost the router and not the filter")],
+    ),
+    kind(
+        "regex",
+        "the tokens in the referer are cut after four characters, by a regular expression with a capture; Envoy's \
+         header_mutation has no such operation",
+        &[BASELINE, "lua", OURS_ALONE, FUSED],
+        &[],
+        &[unfair("lua", "its patterns are no regular expressions: they know no alternatives")],
+    ),
+    kind("response-headers", "the eleven security headers on the response", ALL, &[], &[]),
+];
+
+const ALL: &[&str] = &[BASELINE, "native", "lua", OURS_ALONE, FUSED];
+/// Our module that does nothing else.
+const OURS_ALONE: &str = "header_rewrite";
+
+const fn kind(
+    name: &'static str,
+    what: &'static str,
+    rivals: &'static [&'static str],
+    budgets: &'static [Budget],
+    unfair: &'static [Unfair],
+) -> Kind {
+    Kind { name, what, answers: &[PASSED], rivals, budgets, unfair }
+}
 
 const NATIVE: &str = "envoy-configs/header-rewrite/native.yaml";
 const LUA: &str = "envoy-configs/header-rewrite/lua.yaml";
 const OURS: &str = "envoy-configs/header-rewrite/wasm.yaml";
 
-/// The host whose answers tell what became of the request.
-const TELLING: &str = "probe.example";
-
 /// Each workload has operations, and so Envoys, of its own.
-fn prepare(names: &[&'static str], modules: &[Module]) -> anyhow::Result<Vec<Setup>> {
-    names.iter().map(|name| setup(name, modules)).collect()
+fn prepare(kinds: &[&'static Kind], modules: &[Module]) -> anyhow::Result<Vec<Setup>> {
+    kinds.iter().map(|kind| setup(kind, modules)).collect()
 }
 
-fn setup(name: &'static str, modules: &[Module]) -> anyhow::Result<Setup> {
-    let mut job = job::named(name)?;
+fn setup(kind: &'static Kind, modules: &[Module]) -> anyhow::Result<Setup> {
+    let mut job = job::named(kind.name)?;
     for probe in &mut job.probes {
         probe.request.headers.push(("host", TELLING.to_owned()));
     }
     let rivals = rivals(&job, modules)?;
-    let Job { what, requests, probes, budgets, .. } = job;
-    let workload = Workload { name, what, requests, expected: PASSED, probes, budgets };
+    let workload = Workload::of(kind, job.requests).probed(job.probes);
     Ok(Setup { rivals, workloads: vec![workload] })
 }
 
 fn rivals(job: &Job, modules: &[Module]) -> anyhow::Result<Vec<Rival>> {
     let plain = [json!({ "match": { "prefix": "/" } })];
-    let rival = |name: &str, file: &'static str, routes: &[Value], place: &str, new: &Value| {
-        Rival::new(name, file, |hcm| {
-            set_routes(hcm, routes, &job.told)?;
-            let filter =
-                hcm.get_mut("http_filters").and_then(|filters| filters.pointer_mut("/0/typed_config"));
-            let old = filter.context("there is no filter")?.pointer_mut(place);
-            *old.with_context(|| format!("the filter has no {place}"))? = new.clone();
-            Ok(())
-        })
+    let changed = |hcm: &mut Map<String, Value>, routes: &[Value], place: &str, new: &Value| {
+        set_routes(hcm, routes, &job.told)?;
+        let filter = hcm.get_mut("http_filters").and_then(|filters| filters.pointer_mut("/0/typed_config"));
+        let old = filter.context("there is no filter")?.pointer_mut(place);
+        *old.with_context(|| format!("the filter has no {place}"))? = new.clone();
+        anyhow::Ok(())
     };
+    let rival = |name: &str, file: &'static str, routes: &[Value], place: &str, new: &Value| {
+        Rival::new(name, file, |hcm| changed(hcm, routes, place, new))
+    };
+    const PLACE: &str = "/config/configuration/value";
     let mut rivals =
         vec![Rival::new(BASELINE, "envoy-configs/baseline.yaml", |hcm| set_routes(hcm, &plain, &job.told))?];
     if let Some(native) = &job.native {
         rivals.push(rival("native", NATIVE, &native.routes, "/mutations", &native.mutations)?);
     }
     rivals.push(rival("lua", LUA, &plain, "/default_source_code/inline_string", &job.lua.clone().into())?);
-    let shipped =
-        Module { name: "header_rewrite".to_owned(), file: xtask::modules::ensure("header_rewrite")? };
-    for module in std::iter::once(&shipped).chain(modules) {
-        let ours = rival(&module.name, OURS, &plain, "/config/configuration/value", &job.ours)?;
-        rivals.push(ours.with_module(&module.file)?);
+    let alone = Module { name: OURS_ALONE.to_owned(), file: xtask::modules::ensure("header_rewrite")? };
+    rivals.push(rival(&alone.name, OURS, &plain, PLACE, &job.ours)?.with_module(&alone.file)?);
+    let fused = Rival::new(FUSED, OURS, |hcm| {
+        changed(hcm, &plain, PLACE, &job.ours)?;
+        let needs: &[&str] = match job.ours.get("response_mutations") {
+            Some(_) => &["proxy_on_request_headers", "proxy_on_response_headers"],
+            None => &["proxy_on_request_headers"],
+        };
+        rival::fuse(hcm, "header_rewrite", needs)
+    })?;
+    rivals.push(fused.with_module(&xtask::modules::ensure("foregate")?)?);
+    for module in modules {
+        rivals.push(rival(&module.name, OURS, &plain, PLACE, &job.ours)?.with_module(&module.file)?);
     }
     Ok(rivals)
 }
@@ -81,25 +119,21 @@ fn set_routes(
         let route = route.as_object_mut().context("a route is no object")?;
         route.insert("direct_response".to_owned(), answer.clone());
     }
-    let told: Vec<Value> =
-        told.iter().map(|(name, value)| json!({ "header": { "key": name, "value": value } })).collect();
     let hosts = hcm.get_mut("route_config").and_then(|config| config.get_mut("virtual_hosts"));
-    *hosts.context("there are no virtual hosts")? = json!([
-        { "name": "all", "domains": ["*"], "routes": routes },
-        { "name": "told", "domains": [TELLING], "routes": routes, "response_headers_to_add": told },
-    ]);
-    Ok(())
+    *hosts.context("there are no virtual hosts")? =
+        json!([{ "name": "all", "domains": ["*"], "routes": routes }]);
+    rival::tell(hcm, told)
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::assert_is_as_told;
     use super::*;
 
     #[test]
     fn the_shipped_configurations_take_every_job() {
-        for name in NAMES {
-            let rivals = setup(name, &[]).unwrap().rivals;
-            assert_eq!(rivals.len(), if *name == "regex" { 3 } else { 4 }, "{name}");
+        for kind in KINDS {
+            assert_is_as_told(&setup(kind, &[]).unwrap(), &[kind]);
         }
     }
 

@@ -3,8 +3,8 @@
 use anyhow::{Context as _, anyhow};
 use base64ct::{Base64UrlUnpadded, Encoding as _};
 use jwt_simple::prelude::{
-    Claims, Clock, Duration, ECDSAP256KeyPairLike as _, ES256KeyPair, JWTClaims, RS256KeyPair,
-    RSAKeyPairLike as _,
+    Claims, Clock, Duration, ECDSAP256KeyPairLike as _, ES256KeyPair, Ed25519KeyPair, EdDSAKeyPairLike as _,
+    HS256Key, JWTClaims, MACLike as _, RS256KeyPair, RSAKeyPairLike as _,
 };
 use serde::Serialize;
 
@@ -12,18 +12,25 @@ use serde::Serialize;
 const ISSUER: &str = "https://issuer.example";
 const AUDIENCE: &str = "api";
 
-/// The keys that every implementation knows.
-pub(in crate::behaviour) struct Keys {
+/// The keys that every implementation knows, in one set or the other.
+pub(crate) struct Keys {
     rs256: RS256KeyPair,
     es256: ES256KeyPair,
+    eddsa: Ed25519KeyPair,
+    secret: HS256Key,
 }
 
 /// Which key signs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::behaviour) enum Algorithm {
+pub(crate) enum Algorithm {
     Rs256,
     Es256,
+    Eddsa,
+    Hs256,
 }
+
+/// Those whose keys are in one set.
+pub(crate) const WITH_PUBLIC_KEYS: &[Algorithm] = &[Algorithm::Rs256, Algorithm::Es256, Algorithm::Eddsa];
 
 /// What an identity provider adds to the registered claims, more or less.
 #[derive(Serialize)]
@@ -35,19 +42,33 @@ struct Extra {
 }
 
 impl Keys {
-    /// Makes them: RSA with 2048 bits, and P-256.
-    pub(in crate::behaviour) fn make() -> anyhow::Result<Self> {
+    /// Makes them: RSA with 2048 bits, P-256, Ed25519, and a secret of 32 bytes.
+    pub(crate) fn make() -> anyhow::Result<Self> {
         let rs256 = RS256KeyPair::generate(2048).map_err(|error| anyhow!("cannot make a key: {error}"))?;
-        Ok(Self { rs256: rs256.with_key_id("rsa"), es256: ES256KeyPair::generate().with_key_id("p256") })
+        Ok(Self {
+            rs256: rs256.with_key_id("rsa"),
+            es256: ES256KeyPair::generate().with_key_id("p256"),
+            eddsa: Ed25519KeyPair::generate().with_key_id("ed25519"),
+            secret: HS256Key::generate().with_key_id("secret"),
+        })
     }
 
     /// The public halves, as a JWK set.
-    pub(in crate::behaviour) fn jwks(&self) -> String {
-        format!("{{\"keys\":[{},{}]}}", self.rs256.public_key().to_jwk(), self.es256.public_key().to_jwk())
+    pub(crate) fn jwks(&self) -> String {
+        let rs256 = self.rs256.public_key().to_jwk();
+        let (es256, eddsa) = (self.es256.public_key().to_jwk(), self.eddsa.public_key().to_jwk());
+        format!("{{\"keys\":[{rs256},{es256},{eddsa}]}}")
+    }
+
+    /// The secret, as a JWK set.
+    pub(in crate::behaviour) fn secret_jwks(&self) -> String {
+        let key = Base64UrlUnpadded::encode_string(&self.secret.to_bytes());
+        serde_json::json!({ "keys": [{ "kty": "oct", "kid": "secret", "alg": "HS256", "k": key }] })
+            .to_string()
     }
 
     /// A token that every implementation accepts for a day. Each number has its own.
-    pub(in crate::behaviour) fn good(&self, algorithm: Algorithm, number: usize) -> anyhow::Result<String> {
+    pub(crate) fn good(&self, algorithm: Algorithm, number: usize) -> anyhow::Result<String> {
         self.sign(algorithm, claims(number))
     }
 
@@ -78,7 +99,7 @@ impl Keys {
     }
 
     /// A token that expired an hour ago, its signature good.
-    pub(in crate::behaviour) fn expired(&self) -> anyhow::Result<String> {
+    pub(crate) fn expired(&self, algorithm: Algorithm) -> anyhow::Result<String> {
         let hour_ago = Clock::now_since_epoch() - Duration::from_hours(1);
         let expired = JWTClaims {
             issued_at: Some(hour_ago - Duration::from_hours(1)),
@@ -86,13 +107,25 @@ impl Keys {
             expires_at: Some(hour_ago),
             ..claims(0)
         };
-        self.sign(Algorithm::Rs256, expired)
+        self.sign(algorithm, expired)
+    }
+
+    /// A token of somebody else whose keys these are too, which they should not be.
+    pub(in crate::behaviour) fn of_another_issuer(&self, algorithm: Algorithm) -> anyhow::Result<String> {
+        self.sign(algorithm, claims(0).with_issuer("https://other.example"))
+    }
+
+    /// A token for somebody else.
+    pub(in crate::behaviour) fn for_another_audience(&self, algorithm: Algorithm) -> anyhow::Result<String> {
+        self.sign(algorithm, claims(0).with_audience("admin"))
     }
 
     fn sign(&self, algorithm: Algorithm, claims: JWTClaims<Extra>) -> anyhow::Result<String> {
         match algorithm {
             Algorithm::Rs256 => self.rs256.sign(claims),
             Algorithm::Es256 => self.es256.sign(claims),
+            Algorithm::Eddsa => self.eddsa.sign(claims),
+            Algorithm::Hs256 => self.secret.authenticate(claims),
         }
         .map_err(|error| anyhow!("cannot sign a token: {error}"))
     }
@@ -117,7 +150,7 @@ pub(in crate::behaviour) fn without_signature(token: &str) -> anyhow::Result<Str
 
 /// A good token with another signature, a different one for each number. Its first bytes stay, so that the
 /// signature is a number that the key could have signed with: no check ends early.
-pub(in crate::behaviour) fn forged(token: &str, number: usize) -> anyhow::Result<String> {
+pub(crate) fn forged(token: &str, number: usize) -> anyhow::Result<String> {
     let (signed, signature) = token.rsplit_once('.').context("a token has no dot")?;
     let mut signature =
         Base64UrlUnpadded::decode_vec(signature).map_err(|error| anyhow!("a signature: {error}"))?;
@@ -137,7 +170,7 @@ mod tests {
     #[test]
     fn forged_tokens_are_all_different_and_none_is_the_good_one() {
         let keys = Keys::make().unwrap();
-        for algorithm in [Algorithm::Rs256, Algorithm::Es256] {
+        for algorithm in WITH_PUBLIC_KEYS.iter().copied().chain([Algorithm::Hs256]) {
             let good = keys.good(algorithm, 0).unwrap();
             let mut all: HashSet<String> = (0..5000).map(|it| forged(&good, it).unwrap()).collect();
             assert!(all.insert(good));

@@ -5,20 +5,19 @@
 //! buckets hold billions, and a token flows in every 0.9 s: they are never empty and, once used, never full.
 //! Lines are written as they are shipped: for a tenth of the requests, and all that fail.
 
+pub(super) mod parts;
+
 use anyhow::{Context as _, ensure};
 use serde_json::{Map, Value, json};
 
-use super::jwt_reject::tokens::{Algorithm, Keys, forged};
-use super::jwt_reject::{FORGED, MISSING, set_keys};
+use super::jwt_reject::tokens::{Algorithm, Keys, forged, without_signature};
+use super::jwt_reject::{EXPIRED, FORGED, MALFORMED, MISSING, set_keys};
 use super::sampled_log;
 use super::{Behaviour, Module, Setup};
-use crate::rival::Rival;
-use crate::workload::{Answer, Budget, PASSED, Probe, Sent, Workload, budget};
+use crate::rival::{self, BASELINE, Rival, TELLING};
+use crate::workload::{Answer, Budget, Kind, PASSED, Probe, Sent, Unfair, Workload, budget, unfair};
 
-pub(super) const BEHAVIOUR: Behaviour =
-    Behaviour { name: "chain", workloads: NAMES, quick: &["chain-good"], prepare };
-
-const NAMES: &[&str] = &["chain-good", "chain-1000", "chain-missing", "chain-forged"];
+pub(super) const BEHAVIOUR: Behaviour = Behaviour { name: "chain", workloads: KINDS, smoke: &[], prepare };
 
 const FUSED: &str = "envoy-configs/chain/fused.yaml";
 const SEPARATE: &str = "envoy-configs/chain/separate.yaml";
@@ -36,52 +35,135 @@ const GOOD: &[Budget] =
     &[budget(FOUR_MODULES, 0.5), budget("lua", 0.3), budget("native", 0.4), budget(NATIVE_CACHE, 1.0)];
 const REFUSED: &[Budget] = &[budget(FOUR_MODULES, 0.5)];
 
+const RIVALS: &[&str] = &[
+    BASELINE,
+    "native",
+    NATIVE_CACHE,
+    "lua",
+    FOUR_SCRIPTS,
+    FOUR_MODULES,
+    "foregate",
+    "foregate, access logger",
+    "foregate{lease:100}, access logger",
+];
+
+const NO_SIGNATURE: &str = "it checks no signature: what it leaves out would cost it more";
+const LUA_CHECKS_LESS: &[Unfair] = &[unfair("lua", NO_SIGNATURE), unfair(FOUR_SCRIPTS, NO_SIGNATURE)];
+
+const fn kind(
+    name: &'static str,
+    what: &'static str,
+    answers: &'static [Answer],
+    budgets: &'static [Budget],
+    unfair: &'static [Unfair],
+) -> Kind {
+    Kind { name, what, answers, rivals: RIVALS, budgets, unfair }
+}
+
+const KINDS: &[Kind] = &[
+    kind("chain-good", "one client with one good token (RS256)", &[PASSED], GOOD, LUA_CHECKS_LESS),
+    kind(
+        "chain-1000",
+        "1000 clients in turn, each with its good token (RS256)",
+        &[PASSED],
+        GOOD,
+        LUA_CHECKS_LESS,
+    ),
+    kind("chain-missing", "no token", &[MISSING], REFUSED, LUA_CHECKS_LESS),
+    kind("chain-forged", "one forged token again and again (RS256)", &[FORGED], REFUSED, &[]),
+    kind(
+        "chain-attack",
+        "an attack by 1000 clients: of four requests, one has no token, one a malformed and one an expired one, and one a \
+         forged one not seen before (RS256)",
+        &[MISSING, MALFORMED, EXPIRED, FORGED],
+        REFUSED,
+        &[],
+    ),
+];
+
 const API: &str = "/orders/17";
 const OPEN: &str = "/health";
 /// Tokens that a worker takes at a time, where it borrows some.
 const LEASE: u32 = 100;
 /// Different tokens and clients, fewer than anybody remembers.
 const MANY: usize = 1000;
+/// Forged tokens of an attack, none of which is to be seen twice in a run of the usual length.
+const ATTACKS: usize = 30_000;
 
 /// All workloads run with the same Envoys.
-fn prepare(names: &[&'static str], modules: &[Module]) -> anyhow::Result<Vec<Setup>> {
+fn prepare(kinds: &[&'static Kind], modules: &[Module]) -> anyhow::Result<Vec<Setup>> {
     let keys = Keys::make()?;
     let rivals = rivals(&keys.jwks(), modules)?;
-    let workloads = names.iter().map(|name| workload(name, &keys)).collect::<anyhow::Result<_>>()?;
+    let workloads = kinds.iter().map(|kind| workload(kind, &keys)).collect::<anyhow::Result<_>>()?;
     Ok(vec![Setup { rivals, workloads }])
 }
 
-fn workload(name: &'static str, keys: &Keys) -> anyhow::Result<Workload> {
+fn workload(kind: &'static Kind, keys: &Keys) -> anyhow::Result<Workload> {
     let good = || keys.good(Algorithm::Rs256, 0);
-    let (what, requests, expected, budgets): (_, Vec<Sent>, Answer, _) = match name {
-        "chain-good" => ("one client with one good token (RS256)", vec![sent(0, good()?)], PASSED, GOOD),
+    let requests: Vec<Sent> = match kind.name {
+        "chain-good" => vec![sent(0, good()?)],
         "chain-1000" => {
             let tokens = keys.many(Algorithm::Rs256, MANY)?.into_iter().enumerate();
-            let requests = tokens.map(|(number, token)| sent(number, token)).collect();
-            ("1000 clients in turn, each with its good token (RS256)", requests, PASSED, GOOD)
+            tokens.map(|(number, token)| sent(number, token)).collect()
         }
-        "chain-missing" => ("no token", vec![of_client(0)], MISSING, REFUSED),
-        _ => {
-            let token = forged(&good()?, 0)?;
-            ("one forged token again and again (RS256)", vec![sent(0, token)], FORGED, REFUSED)
-        }
+        "chain-missing" => vec![of_client(0)],
+        "chain-forged" => vec![sent(0, forged(&good()?, 0)?)],
+        "chain-attack" => attack(&good()?, &keys.expired(Algorithm::Rs256)?)?,
+        name => anyhow::bail!("no workload is called {name:?}"),
     };
-    let first = requests.first().cloned().context("there is no request")?;
-    let mut passed = Probe::new("a good token", sent(0, good()?), PASSED);
-    passed.headers = vec![("x-content-type-options".to_owned(), "nosniff".to_owned())];
-    let mut probes = vec![
-        Probe::new("the first request", first, expected),
-        passed,
+    let workload = Workload::of(kind, requests);
+    let told = |what, headers: &[(&str, &str)]| Probe {
+        headers: headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
+        ..Probe::new(what, Sent::plain(API), PASSED)
+    };
+    let passed = told(
+        "a good token",
+        &[
+            ("x-content-type-options", "nosniff"),
+            ("strict-transport-security", "max-age=63072000"),
+            // Without its token, and without what only the gateway may say; and with whose request it is.
+            (SEEN, "<><foregate><><00000000000000000000000000000000>"),
+        ],
+    );
+    let forger = sent(0, good()?).with("host", TELLING.to_owned());
+    let forger = ["x-gateway", "x-internal-admin", "x-user"]
+        .into_iter()
+        .fold(forger, |request, name| request.with(name, "forged".to_owned()));
+    let mut probes: Vec<Probe> = workload.first().into_iter().collect();
+    probes.extend([
+        Probe { request: forger, ..passed },
         Probe::new("no token", of_client(0), MISSING),
+        Probe::new("a malformed token", sent(0, without_signature(&good()?)?), MALFORMED),
+        Probe::new("an expired token", sent(0, keys.expired(Algorithm::Rs256)?), EXPIRED),
         Probe::new("an open path", Sent::plain(OPEN), PASSED),
-    ];
+    ]);
     // Lua checks no signature. Where all tokens are good it is in the comparison all the same: what it leaves out would
     // cost it more.
-    if expected == FORGED {
-        probes.push(Probe::new("a forged token", sent(0, forged(&good()?, MANY)?), FORGED));
+    if kind.answers.contains(&FORGED) {
+        probes.push(Probe::new("a forged token", sent(0, forged(&good()?, ATTACKS)?), FORGED));
     }
-    Ok(Workload { name, what, requests, expected, probes, budgets })
+    Ok(workload.probed(probes))
 }
+
+/// Of four requests three with something wrong that shows at once, and one that shows only in its signature.
+pub(crate) fn attack(good: &str, expired: &str) -> anyhow::Result<Vec<Sent>> {
+    let malformed = without_signature(good)?;
+    let mut all = Vec::with_capacity(4 * ATTACKS);
+    for number in 0..ATTACKS {
+        let client = number % MANY;
+        all.extend([
+            of_client(client),
+            sent(client, malformed.clone()).answered(MALFORMED),
+            sent(client, expired.to_owned()).answered(EXPIRED),
+            sent(client, forged(good, number)?).answered(FORGED),
+        ]);
+    }
+    Ok(all)
+}
+
+/// The header in which a telling host tells of a request: what is left of its token, what is left of what only the gateway
+/// may say, and whose it is.
+const SEEN: &str = "x-seen";
 
 fn of_client(number: usize) -> Sent {
     let [.., high, low] = number.to_be_bytes();
@@ -95,11 +177,11 @@ fn sent(number: usize, token: String) -> Sent {
 fn rivals(jwks: &str, modules: &[Module]) -> anyhow::Result<Vec<Rival>> {
     let native = |name, cache: bool| {
         Rival::new(name, NATIVE, |hcm| {
-            set_keys(hcm, jwks, cache)?;
+            set_keys(hcm, jwks, None)?;
             ensure!(cache || remove(hcm, "jwt_cache_config") == 1, "there is not one jwt_cache_config");
             fill_buckets(hcm, 1)?;
             hcm.insert("access_log".to_owned(), json!([sampled_log::access_log(NATIVE, 10)?]));
-            Ok(())
+            tell(hcm)
         })
     };
     let lua = |name, four: bool| {
@@ -117,12 +199,13 @@ fn rivals(jwks: &str, modules: &[Module]) -> anyhow::Result<Vec<Rival>> {
                     filters.insert(place, own);
                 }
             }
-            Ok(())
+            tell(hcm)
         })
     };
     let separate = Rival::new(FOUR_MODULES, SEPARATE, |hcm| {
-        set_keys(hcm, jwks, false)?;
-        fill_buckets(hcm, 1)
+        set_keys(hcm, jwks, None)?;
+        fill_buckets(hcm, 1)?;
+        tell(hcm)
     })?;
     let mut rivals = vec![
         Rival::baseline()?,
@@ -135,15 +218,16 @@ fn rivals(jwks: &str, modules: &[Module]) -> anyhow::Result<Vec<Rival>> {
     let shipped = Module { name: "foregate".to_owned(), file: xtask::modules::ensure("foregate")? };
     for module in std::iter::once(&shipped).chain(modules) {
         let fused = Rival::new(&module.name, FUSED, |hcm| {
-            set_keys(hcm, jwks, false)?;
-            fill_buckets(hcm, 1)
+            set_keys(hcm, jwks, None)?;
+            fill_buckets(hcm, 1)?;
+            tell(hcm)
         })?;
         rivals.push(fused.with_module(&module.file)?);
         for (name, lease) in
             [(module.name.clone(), false), (format!("{}{{lease:{LEASE}}}", module.name), true)]
         {
             let logger = Rival::new(&format!("{name}, access logger"), FUSED, |hcm| {
-                set_keys(hcm, jwks, false)?;
+                set_keys(hcm, jwks, None)?;
                 fill_buckets(hcm, 1)?;
                 if lease {
                     let found = in_filters(hcm, |members| match members.get_mut("local_rate_limit") {
@@ -155,13 +239,19 @@ fn rivals(jwks: &str, modules: &[Module]) -> anyhow::Result<Vec<Rival>> {
                     });
                     ensure!(found == 1, "{found} limiters");
                 }
-                log_by_access_logger(hcm)
+                log_by_access_logger(hcm)?;
+                tell(hcm)
             })?;
             rivals.push(logger.with_module(&module.file)?);
         }
     }
     let counters = ["wasmcustom.foregate.", "http.ingress.jwt_authn."];
     Ok(rivals.into_iter().map(|rival| rival.counted_by(&counters)).collect())
+}
+
+fn tell(hcm: &mut Map<String, Value>) -> anyhow::Result<()> {
+    let told = ["authorization", "x-gateway", "x-internal-admin", "x-user"];
+    rival::tell(hcm, &[(SEEN, told.map(|name| format!("<%REQ({name})%>")).concat())])
 }
 
 /// Calls `step` with each object within, however deep, and gives the sum of what it gives.
@@ -262,23 +352,26 @@ fn log_by_access_logger(hcm: &mut Map<String, Value>) -> anyhow::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::assert_is_as_told;
     use super::*;
-    use crate::rival::BASELINE;
 
     #[test]
-    fn the_shipped_configurations_take_every_change() {
-        let names: Vec<String> = rivals("{}", &[]).unwrap().into_iter().map(|rival| rival.name).collect();
-        let expected = [
-            BASELINE,
-            "native",
-            NATIVE_CACHE,
-            "lua",
-            FOUR_SCRIPTS,
-            FOUR_MODULES,
-            "foregate",
-            "foregate, access logger",
-            "foregate{lease:100}, access logger",
-        ];
-        assert_eq!(names, expected);
+    fn the_workloads_are_what_is_told_of_them() {
+        // One has many tokens of a key with which making one takes long.
+        let kinds: Vec<&Kind> = KINDS.iter().filter(|kind| kind.name != "chain-1000").collect();
+        for setup in prepare(&kinds, &[]).unwrap() {
+            assert_is_as_told(&setup, &kinds);
+        }
+    }
+
+    #[test]
+    fn no_forged_token_of_an_attack_comes_twice() {
+        let keys = Keys::make().unwrap();
+        let (good, expired) =
+            (keys.good(Algorithm::Es256, 0).unwrap(), keys.expired(Algorithm::Es256).unwrap());
+        let all = attack(&good, &expired).unwrap();
+        let forged = all.iter().filter(|sent| sent.expected == Some(FORGED));
+        let tokens: std::collections::BTreeSet<_> = forged.map(|sent| &sent.headers[1].1).collect();
+        assert_eq!((all.len(), tokens.len()), (4 * ATTACKS, ATTACKS));
     }
 }
