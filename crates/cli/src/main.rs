@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use foregate_cli::{check, echo, jwt, terminal};
+use foregate_cli::{bench, check, echo, jwt, terminal};
 
 /// Tools for gateways that run Foregate filters.
 #[derive(Parser)]
@@ -15,6 +15,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    Bench(Box<bench::Args>),
     Check(check::Args),
     Echo(echo::Args),
     Jwt(jwt::Args),
@@ -22,6 +23,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let (outcome, on_error) = match Cli::parse().command {
+        Command::Bench(args) => (bench::run(&args).map(|()| ExitCode::SUCCESS), ExitCode::FAILURE),
         Command::Check(args) => (check::run(&args), ExitCode::from(check::EXIT_NOT_CHECKED)),
         Command::Echo(args) => (echo::run(&args).map(|()| ExitCode::SUCCESS), ExitCode::FAILURE),
         Command::Jwt(args) => (jwt::run(&args), ExitCode::from(jwt::EXIT_USAGE)),

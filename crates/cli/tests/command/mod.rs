@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 use tempfile::TempDir;
 
 /// The command's exit code, standard output and standard error.
+#[allow(dead_code, reason = "not every test runs it where it stands itself")]
 pub(crate) fn foregate(arguments: &[&str], input: impl AsRef<[u8]>) -> (i32, String, String) {
     foregate_in(Path::new("."), arguments, input)
 }
