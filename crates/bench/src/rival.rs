@@ -68,8 +68,17 @@ impl Rival {
             leave_the_filter_alone(hcm)?;
             change(hcm)
         });
-        let config = config.with_context(|| file.to_owned())?;
-        Ok(Self {
+        Ok(Self::made(name, file, config.with_context(|| file.to_owned())?))
+    }
+
+    /// Any other configuration as it stands, but for its ports, which are free ones.
+    pub fn of(name: &str, config: Config) -> anyhow::Result<Self> {
+        Ok(Self::made(name, "its configuration", config.on_free_ports()?))
+    }
+
+    /// With nothing that a behaviour adds.
+    fn made(name: &str, file: &'static str, config: Config) -> Self {
+        Self {
             name: name.to_owned(),
             file,
             config,
@@ -78,22 +87,7 @@ impl Rival {
             counters: Vec::new(),
             workers: 1,
             upstream: PASSED,
-        })
-    }
-
-    /// Any other configuration as it stands, but for its ports, which are free ones.
-    pub fn of(name: &str, config: Config) -> anyhow::Result<Self> {
-        let config = config.on_free_ports()?;
-        Ok(Self {
-            name: name.to_owned(),
-            file: "its configuration",
-            config,
-            module: None,
-            modules: Vec::new(),
-            counters: Vec::new(),
-            workers: 1,
-            upstream: PASSED,
-        })
+        }
     }
 
     /// What its routes answer.
