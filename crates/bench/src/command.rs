@@ -27,7 +27,7 @@ use crate::upstream::Upstream;
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask bench", bin_name = "cargo xtask bench")]
 struct Args {
-    /// The whole suite within ten minutes, with as many rounds as that leaves time for
+    /// The whole suite in about ten minutes, with as many rounds as that leaves time for
     #[arg(long)]
     quick: bool,
     /// The smallest round of a few workloads within half a minute: to see that it works, not what it costs
