@@ -293,11 +293,7 @@ pub async fn all(
         _ => Some(held_rate(workload, &mut entrants, plan, sustained).await?),
     };
     for round in 1..=sustained.rounds {
-        let done = seconds_of(
-            Amount { rounds: amount.rounds, ..amount },
-            Sustained { rounds: round, ..sustained },
-            entrants.len(),
-        );
+        let done = seconds_of(amount, Sustained { rounds: round, ..sustained }, entrants.len());
         progress.within(&format!("latency, round {round} of {}", sustained.rounds), done / all_seconds);
         for place in orders.shuffled(entrants.len()) {
             let (Some(entrant), Some(rate)) = (entrants.get_mut(place), rate) else { continue };

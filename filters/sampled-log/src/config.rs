@@ -20,6 +20,8 @@ pub struct Config {
     always: Vec<Rule>,
     rules: Vec<(Rule, Share)>,
     others: Share,
+    /// The largest of these shares: no more of any requests is logged but by `always`.
+    pub(crate) most: Share,
     /// The share of those that no rule of `always` is for that come here at all.
     before: Share,
     fields: Fields,
@@ -64,10 +66,12 @@ impl Config {
             let max_line_bytes = bytes("max_line_bytes", 8192, 512, 1_048_576);
             let fields = read_fields(root, max_field_bytes);
             let sink = root.get("sink").map_or(Some(Sink::EnvoyLog), |node| read_sink(&node, max_line_bytes));
+            let (rules, others) = (rules?, others?);
             let config = Self {
                 always: always?,
-                rules: rules?,
-                others: others?,
+                most: rules.iter().fold(others, |most, (_, share)| most.or(*share)),
+                rules,
+                others,
                 before: before?,
                 fields: fields?,
                 budget: budget?,
@@ -86,8 +90,7 @@ impl Config {
             return Some((Why::Always, "1".to_owned()));
         }
         // Whatever rule holds, it cannot be in the sample: its headers need not be read to find the rule.
-        let most = self.most_sampled();
-        if most.is_none() || ended.facts.sample_number().is_some_and(|number| !most.has(number)) {
+        if self.most.is_none() || ended.facts.sample_number().is_some_and(|number| !self.most.has(number)) {
             return None;
         }
         let rule = self.rules.iter().find(|(rule, _)| rule.holds(ended));
@@ -97,11 +100,6 @@ impl Config {
         }
         let number = number_of(ended.request).unwrap_or_else(|| ended.host.moment().dice);
         share.has(number).then(|| (Why::Sampled, share.rate_of(self.before)))
-    }
-
-    /// The largest share of any requests beside those that are always logged.
-    pub(crate) fn most_sampled(&self) -> Share {
-        self.rules.iter().fold(self.others, |most, (_, share)| most.or(*share))
     }
 
     /// Writes what is in a line.

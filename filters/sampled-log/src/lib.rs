@@ -164,7 +164,7 @@ impl SampledLog {
     /// What can be told of the sample when the request comes, for a host that has its headers at hand then. By its id alone:
     /// a trace may yet begin.
     pub fn foresee(&self, request: &impl Head) -> Option<Fact> {
-        let most = self.config.most_sampled();
+        let most = self.config.most;
         let depends = !most.is_none() && most != Share::ALL;
         depends.then(|| number_of_id(request)).flatten().map(Fact::SampleNumber)
     }
